@@ -11,9 +11,10 @@ import sys
 import time
 from typing import BinaryIO
 
-from gateway.media.reading import Reading, UnreadableFile, WordCollector, read_text
+from gateway.media.reading import Reading, UnreadableFile, WordCollector, decode, read_text
 
 _OPEN_FILES = 32  # modules are still to be loaded
+_MAX_FIELD_CHARS = 300
 _TIME_SHARE = 0.7  # of the time limit: text read by then is returned
 
 
@@ -60,9 +61,7 @@ def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
 
                 return read_zip(file, words)
             case "html":
-                from gateway.media.html import read_html
-
-                return read_html(file, words)
+                return _read_html(file, words)
             case _:
                 return read_text(file, words.max_chars)
     except UnreadableFile as error:
@@ -73,6 +72,35 @@ def _read(file: BinaryIO, way: str, words: WordCollector) -> Reading:
         return Reading(problem="it is nested too deeply to be read")
     except Exception:  # noqa: BLE001 a file made to break its reader must still get an answer
         return Reading(problem="it is damaged")
+
+
+def _read_html(file: BinaryIO, words: WordCollector) -> Reading:
+    """Extract the metadata and the main content of a web page as Markdown.
+
+    The first line of the input is the address of the page, from which its links are completed.
+    """
+    import trafilatura
+
+    url = file.readline().decode("utf-8", "replace").strip()
+    content = file.read()
+    text = trafilatura.extract(
+        content,
+        url=url,
+        output_format="markdown",
+        include_links=True,
+        include_tables=True,
+        include_images=False,
+        include_comments=False,
+    )
+    # A list of links, or a page of a few words: nothing in it looks like an article.
+    text = (text or trafilatura.html2txt(decode(content)) or "").strip()
+    if not text:
+        raise UnreadableFile("it shows no text without running its scripts")
+    found = trafilatura.extract_metadata(content, default_url=url)
+    facts = {"Title": found.title, "By": found.author, "Site": found.sitename, "Date": found.date}
+    lines = [f"{name}: {' '.join(value.split())[:_MAX_FIELD_CHARS]}" for name, value in facts.items() if value]
+    text = "\n".join((*lines, "", text))
+    return Reading(text=text[: words.max_chars], partial=len(text) > words.max_chars)
 
 
 if __name__ == "__main__":

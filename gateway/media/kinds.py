@@ -1,10 +1,9 @@
 """Detect a file's format from its bytes alone, ignoring its name and what its sender says. Pure."""
 
 import codecs
-import math
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -148,73 +147,51 @@ def _by_frames(head: bytes) -> FileFormat | None:
 
 _MAX_SEGMENTS = 2_000
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the JPEG segments that contain the size
-_WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
 
 
 def pixels_of(mime: str, content: bytes) -> int:
-    """Return the pixels of the largest picture in a file; 0 when its header is cut off or invalid."""
-    sizes = {"image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}
+    """Return how many pixels a picture has by its header; 0 when that is cut off or invalid."""
     try:
-        if mime == "image/png":
-            found = [math.prod(struct.unpack_from(">II", content, 16))] if content[12:16] == b"IHDR" else []
-        else:
-            found = [width * height for width, height in sizes[mime](content)]
+        match mime:
+            case "image/png":
+                width, height = struct.unpack_from(">II", content, 16) if content[12:16] == b"IHDR" else (0, 0)
+            case "image/gif":
+                width, height = struct.unpack_from("<HH", content, 6)
+            case "image/webp":
+                width, height = _measure_webp(content)
+            case _:
+                width, height = _measure_jpeg(content)
     except (struct.error, IndexError):
         return 0
-    return max(found) if found and min(found) > 0 else 0
+    return int(width * height)
 
 
-def _gif(content: bytes) -> Iterator[tuple[int, int]]:
-    yield struct.unpack_from("<HH", content, 6)
-    place = 13 + (3 << ((content[10] & 7) + 1) if content[10] & 0x80 else 0)
-    for _ in range(_MAX_SEGMENTS):
-        if content[place] == 0x2C:  # the first frame, which may be larger than the stated screen
-            yield struct.unpack_from("<HH", content, place + 5)
-            return
-        if content[place] == 0x21:
-            place += 2
-        place += 1 + content[place]  # blocks of up to 255 bytes, the last of them empty
+def _measure_webp(content: bytes) -> tuple[int, int]:
+    """Return the size in the first chunk: that of the canvas, if there is one."""
+    match content[12:16]:
+        case b"VP8X":
+            width, height = struct.unpack_from("<I", content, 24)[0], struct.unpack_from("<I", content, 26)[0]
+            return (width & 0xFFFFFF) + 1, (height >> 8) + 1
+        case b"VP8L":
+            bits = struct.unpack_from("<I", content, 21)[0]
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            width, height = struct.unpack_from("<HH", content, 26)
+            return width & 0x3FFF, height & 0x3FFF
+    return 0, 0
 
 
-def _webp(content: bytes) -> Iterator[tuple[int, int]]:
-    place = 12
-    for _ in range(_MAX_SEGMENTS):
-        name, size = content[place : place + 4], struct.unpack_from("<I", content, place + 4)[0]
-        body = place + 8
-        if name == b"VP8X":
-            yield _three(content, body + 4) + 1, _three(content, body + 7) + 1
-        elif name == b"ANMF":
-            yield _three(content, body + 6) + 1, _three(content, body + 9) + 1
-        elif name == b"VP8L":
-            bits = struct.unpack_from("<I", content, body + 1)[0]
-            yield (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        elif name == b"VP8 ":
-            width, height = struct.unpack_from("<HH", content, body + 6)
-            yield width & 0x3FFF, height & 0x3FFF
-        place = body + size + (size & 1)
-        if place + 8 > len(content):
-            return
-
-
-def _jpeg(content: bytes) -> Iterator[tuple[int, int]]:
+def _measure_jpeg(content: bytes) -> tuple[int, int]:
     place = 2
     for _ in range(_MAX_SEGMENTS):
-        if content[place] != 0xFF or (marker := content[place + 1]) == 0xDA:
-            return
-        if marker == 0xFF:  # padding
-            place += 1
-            continue
-        if marker in _WITHOUT_LENGTH:
-            place += 2
-            continue
+        marker = content[place + 1]
+        if content[place] != 0xFF or marker == 0xDA:
+            break
         if marker in _SIZES:
             height, width = struct.unpack_from(">HH", content, place + 5)
-            yield width, height
-        place += 2 + struct.unpack_from(">H", content, place + 2)[0]
-
-
-def _three(content: bytes, place: int) -> int:
-    return int.from_bytes(content[place : place + 3], "little")
+            return width, height
+        place += 1 if marker == 0xFF else 2 + struct.unpack_from(">H", content, place + 2)[0]  # 0xFF: padding
+    return 0, 0
 
 
 MAX_SHOWN_BYTES = 5_000_000  # no provider accepts larger pictures

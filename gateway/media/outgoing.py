@@ -29,7 +29,7 @@ _MARK = "MEDIA:"
 _MEDIA_LINE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(?:\*\*)?MEDIA:")
 _IMAGE = re.compile(r"(?<!\\)!\[(?P<alt>[^\[\]\n]*+)\]\((?P<target><[^<>\n]*+>|(?:[^()\n]++|\([^()\n]*+\))*+)\)")
 _TITLE = re.compile(r"""[ \t]+(?:"[^"]*"|'[^']*')[ \t]*$""")
-_TICKS = re.compile(r"`+")
+_INLINE_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:|//|#|/media/[0-9a-f]{64}\b", re.IGNORECASE)
 _QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">"}
 _MAX_TITLE_CHARS = 500
@@ -95,7 +95,7 @@ def _paragraphs(text: str) -> Iterator[_Lines]:
 
 
 def _in_paragraph(text: str, lines: _Lines) -> Iterator[Naming]:
-    code = _code(text, lines[0][0], lines[-1][0] + len(lines[-1][1]))
+    code = [match.span() for match in _INLINE_CODE.finditer(text, lines[0][0], lines[-1][0] + len(lines[-1][1]))]
     for at, line in lines:
         marked = _MEDIA_LINE.match(line)
         if marked and not _is_in(code, at + marked.end() - 1):
@@ -123,26 +123,6 @@ def _plain(path: str, *, is_link: bool = False) -> str:
     if path[:5].lower() == "file:":
         path, is_link = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", path, flags=re.IGNORECASE), True
     return unquote(path) if is_link else path
-
-
-def _code(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the ranges of inline code: between two runs of equally many backticks."""
-    runs = [match.span() for match in _TICKS.finditer(text, start, end)]
-    next_of_length: dict[int, int] = {}
-    closers: list[int | None] = [None] * len(runs)
-    for index in range(len(runs) - 1, -1, -1):
-        length = runs[index][1] - runs[index][0]
-        closers[index] = next_of_length.get(length)
-        next_of_length[length] = index
-    found: list[tuple[int, int]] = []
-    index = 0
-    while index < len(runs):
-        closer = closers[index]
-        if closer is not None:
-            found.append((runs[index][0], runs[closer][1]))
-            index = closer
-        index += 1
-    return found
 
 
 def _is_in(ranges: Sequence[tuple[int, int]], place: int) -> bool:

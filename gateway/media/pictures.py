@@ -57,11 +57,13 @@ class StoredPictures:
         return str(self.files.path(picture.kind, picture.sha256))
 
 
-async def describe_picture(model: Model, picture: Media) -> str:
+async def describe_picture(
+    model: Model, picture: Media, question: str = _DESCRIBE, timeout_seconds: float = _DESCRIBE_SECONDS
+) -> str:
     """Return what a picture shows, for a model that cannot see it; empty when nobody could tell."""
     try:
-        async with asyncio.timeout(_DESCRIBE_SECONDS):
-            return (await look_at(model, picture, _DESCRIBE)).strip()[:_MAX_DESCRIPTION_CHARS]
+        async with asyncio.timeout(timeout_seconds):
+            return (await look_at(model, picture, question)).strip()[:_MAX_DESCRIPTION_CHARS]
     except (ToolFailed, TimeoutError) as error:
         log.warning("picture not described", problem=str(error) or "the model took too long")
     except Exception:  # contained: a picture that nobody describes is still a picture

@@ -9,10 +9,10 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import ceil
-from typing import Protocol
 
 import structlog
 
@@ -34,6 +34,7 @@ _OPENAI = "https://api.openai.com/v1"
 _MAX_SOUND_BYTES = 20_000_000
 _MAX_SPOKEN_CHARS = 4_000
 _MAX_HEARD_CHARS = 20_000
+_SPEAKING_SECONDS = 60.0
 _CHILD_MEMORY_BYTES = 1_000_000_000
 _API = FetchLimits(max_bytes=_MAX_SOUND_BYTES, timeout_seconds=120.0)
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -41,85 +42,73 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _MARKUP = re.compile(r"^[ \t]*(?:#{1,6}|[-*+>]|\d+\.)[ \t]+|[*_`~|]+|https?://\S+", re.MULTILINE)
 
 
-class Recogniser(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    async def hear(self, content: bytes, name: str, mime: str) -> str:
-        """Return the words of a recording; raises ToolFailed."""
-
-
-class SpeechReader(Protocol):
-    async def read_aloud(self, text: str, voice: str) -> bytes:
-        """Return a sound file of the text; raises ToolFailed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recogniser:
+    name: str
+    hear: Callable[[bytes, str, str], Awaitable[str]]
+    """Returns the words of a recording, given its name and MIME type, too; raises ToolFailed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAIRecogniser:
-    base_url: str
-    model: str
-    key: str
-    guard: UrlGuard
+class SpeechReader:
+    name: str
+    read_aloud: Callable[[str, str], Awaitable[bytes]]
+    """Returns a sound file of a text, given the name of a voice, too; raises ToolFailed."""
 
-    @property
-    def name(self) -> str:
-        return self.model
 
-    async def hear(self, content: bytes, name: str, mime: str) -> str:
+def openai_recogniser(base_url: str, model: str, key: str, guard: UrlGuard) -> Recogniser:
+    """Build an engine over any server with OpenAI's endpoint for recordings."""
+
+    async def hear(content: bytes, name: str, mime: str) -> str:
         file = FormFile(name=name, mime=mime, content=content)
-        request = ApiRequest(headers=_headers(self.key), form={"model": self.model, "file": file})
-        url = f"{self.base_url.rstrip('/')}/audio/transcriptions"
-        answer = await fetch(url, self.guard.allowing(self.base_url), _API, request)
+        request = ApiRequest(headers=_headers(key), form={"model": model, "file": file})
+        url = f"{base_url.rstrip('/')}/audio/transcriptions"
+        answer = await fetch(url, guard.allowing(base_url), _API, request)
         try:
             words = json.loads(answer.content)["text"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ToolFailed("The service answered without a transcript.") from error
         return str(words)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineRecogniser:
-    """Understands English, and much of it wrongly; a small grammar makes it reliable."""
-
-    grammar: str = ""
-    timeout_seconds: float = 120.0
-    name: str = "pocketsphinx (offline, often wrong)"
-
-    async def hear(self, content: bytes, name: str, mime: str) -> str:
-        return (await _convert(content, "words", self.timeout_seconds, self.grammar)).decode("utf-8", "replace")
+    return Recogniser(name=model, hear=hear)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAIReader:
-    base_url: str
-    model: str
-    key: str
-    guard: UrlGuard
+def offline_recogniser(grammar: str = "") -> Recogniser:
+    """Build an engine that understands English, and much of it wrongly; a small grammar makes it reliable."""
 
-    async def read_aloud(self, text: str, voice: str) -> bytes:
-        wanted = {"model": self.model, "input": text, "voice": voice or "alloy", "response_format": "opus"}
-        url = f"{self.base_url.rstrip('/')}/audio/speech"
-        request = ApiRequest(headers=_headers(self.key), json=wanted)
-        return (await fetch(url, self.guard.allowing(self.base_url), _API, request)).content
+    async def hear(content: bytes, name: str, mime: str) -> str:
+        return (await _convert(content, "words", 120.0, grammar)).decode("utf-8", "replace")
+
+    return Recogniser(name="pocketsphinx (offline, often wrong)", hear=hear)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeReader:
-    """Microsoft's public service. The library connects by itself, so it is sent through our filtering proxy."""
+def openai_reader(base_url: str, model: str, key: str, guard: UrlGuard) -> SpeechReader:
+    """Build an engine over any server with OpenAI's endpoint for speech."""
 
-    guard: UrlGuard
-    timeout_seconds: float = 60.0
+    async def read_aloud(text: str, voice: str) -> bytes:
+        wanted = {"model": model, "input": text, "voice": voice or "alloy", "response_format": "opus"}
+        url = f"{base_url.rstrip('/')}/audio/speech"
+        return (
+            await fetch(url, guard.allowing(base_url), _API, ApiRequest(headers=_headers(key), json=wanted))
+        ).content
 
-    async def read_aloud(self, text: str, voice: str) -> bytes:
+    return SpeechReader(name=model, read_aloud=read_aloud)
+
+
+def edge_reader(guard: UrlGuard) -> SpeechReader:
+    """Build an engine over Microsoft's public service. The library connects by itself, so it is sent through our
+    filtering proxy."""
+
+    async def read_aloud(text: str, voice: str) -> bytes:
         import aiohttp
         from edge_tts import Communicate
         from edge_tts.exceptions import EdgeTTSException
 
-        proxy = Proxy(self.guard, _allow)
+        proxy = Proxy(guard, _allow)
         port = await proxy.open_port()
         sound = b""
         try:
-            async with asyncio.timeout(self.timeout_seconds):
+            async with asyncio.timeout(_SPEAKING_SECONDS):
                 speaking = Communicate(text, voice or "en-US-AriaNeural", proxy=f"http://127.0.0.1:{port}")
                 async for piece in speaking.stream():
                     if piece["type"] == "audio":
@@ -130,21 +119,21 @@ class EdgeReader:
             proxy.close()
         return sound
 
+    return SpeechReader(name="edge-tts", read_aloud=read_aloud)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EspeakReader:
-    program: str
-    timeout_seconds: float = 60.0
 
-    async def read_aloud(self, text: str, voice: str) -> bytes:
+def espeak_reader(program: str) -> SpeechReader:
+    """Build an engine over espeak-ng on this machine."""
+
+    async def read_aloud(text: str, voice: str) -> bytes:
         process = await asyncio.create_subprocess_exec(
-            *(self.program, "--stdin", "--stdout", "-v", voice if re.fullmatch(r"[\w+-]+", voice) else "en"),
+            *(program, "--stdin", "--stdout", "-v", voice if re.fullmatch(r"[\w+-]+", voice) else "en"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
         try:
-            async with asyncio.timeout(self.timeout_seconds):
+            async with asyncio.timeout(_SPEAKING_SECONDS):
                 sound, _ = await process.communicate(text.encode())
         except TimeoutError as error:
             raise ToolFailed("espeak-ng took too long.") from error
@@ -155,6 +144,8 @@ class EspeakReader:
         if process.returncode:
             raise ToolFailed(f"espeak-ng failed: it may have no voice named {voice!r}.")
         return sound
+
+    return SpeechReader(name="espeak-ng", read_aloud=read_aloud)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +206,7 @@ class Speech:
                     raise ToolFailed("the answer is no sound")
                 return await _as_voice_note(sound)
             except ToolFailed as error:
-                log.warning("text not read aloud", engine=type(reader).__name__, problem=str(error))
+                log.warning("text not read aloud", engine=reader.name, problem=str(error))
                 problems.append(str(error).rstrip("."))
         raise ToolFailed(f"The text could not be read aloud. {'; '.join(problems)}.")
 
@@ -231,20 +222,20 @@ def find_recognisers(key: str, voice: VoiceSettings, guard: UrlGuard, *, is_open
     """Return the engines that can be used, best first. `is_openai` says whether the key is one of OpenAI itself."""
     engines: list[Recogniser] = []
     if url := voice.transcription_url or (_OPENAI if is_openai and not voice.offline else ""):
-        engines.append(OpenAIRecogniser(base_url=url, model=voice.transcription_model, key=key, guard=guard))
+        engines.append(openai_recogniser(url, voice.transcription_model, key, guard))
     if find_spec("pocketsphinx") is not None and find_spec("av") is not None:
-        engines.append(OfflineRecogniser(grammar=voice.grammar))
+        engines.append(offline_recogniser(voice.grammar))
     return tuple(engines)
 
 
 def find_readers(key: str, voice: VoiceSettings, guard: UrlGuard, *, is_openai: bool) -> tuple[SpeechReader, ...]:
     engines: list[SpeechReader] = []
     if url := voice.speech_url or (_OPENAI if is_openai and not voice.offline else ""):
-        engines.append(OpenAIReader(base_url=url, model=voice.speech_model, key=key, guard=guard))
+        engines.append(openai_reader(url, voice.speech_model, key, guard))
     if find_spec("edge_tts") is not None and not voice.offline:
-        engines.append(EdgeReader(guard=guard))
+        engines.append(edge_reader(guard))
     if program := shutil.which("espeak-ng"):
-        engines.append(EspeakReader(program=program))
+        engines.append(espeak_reader(program))
     return tuple(engines)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.media.speech import OfflineRecogniser
+from gateway.media.speech import offline_recogniser
 from playground.model_script import say
 from tests.gateway.media.test_speech import GRAMMAR, SpeechService, recorded, service
 from tests.journeys import discord_stage, slack_stage, telegram_stage
@@ -92,7 +92,7 @@ async def test_what_is_spoken_is_answered_aloud(tmp_path: Path, service: SpeechS
         chat.speak(recorded("lights"))
         _, kind, sound = await chat.until_shown(lambda one: one[2])
         assert b"OpusHead" in sound[:100]
-        assert await OfflineRecogniser(grammar=str(tmp_path / "home.jsgf")).hear(sound, kind, "audio/ogg") == "yellow"
+        assert await offline_recogniser(str(tmp_path / "home.jsgf")).hear(sound, kind, "audio/ogg") == "yellow"
         shown = chat.model.newest_words()
         assert shown.endswith("]\nturn the lights off")
         assert "untrusted" not in shown

@@ -127,9 +127,9 @@ def jpeg(width: int = 2, height: int = 2) -> bytes:
     return b"\xff\xd8" + about + size + b"\xff\xda\x00\x08\x01\x01\0\0\x3f\0\0\xff\xd9"
 
 
-def gif(width: int = 2, height: int = 2, *, frame: tuple[int, int] | None = None) -> bytes:
+def gif(width: int = 2, height: int = 2) -> bytes:
     comment = b"\x21\xfe\x05hi, u\x00"
-    inner = struct.pack("<HHHHB", 0, 0, *(frame or (width, height)), 0)
+    inner = struct.pack("<HHHHB", 0, 0, width, height, 0)
     return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + comment + b"," + inner + b"\x02\x02L\x01\0;"
 
 

@@ -29,11 +29,10 @@ def test_a_header_cut_anywhere_is_no_picture_or_its_size(kind: str) -> None:
         ("image/png", samples.png(50_000, 50_000)),
         ("image/jpeg", samples.jpeg(50_000, 50_000)),
         ("image/gif", samples.gif(50_000, 50_000)),
-        ("image/gif", samples.gif(1, 1, frame=(50_000, 50_000))),
         ("image/webp", samples.webp(16_000, 16_000)),
         ("image/webp", samples.webp(1, 1, canvas=(50_000, 50_000))),
     ],
-    ids=["png", "jpeg", "gif", "gif with a larger frame", "webp", "webp with a larger canvas"],
+    ids=["png", "jpeg", "gif", "webp", "webp with a larger canvas"],
 )
 def test_what_would_be_huge_is_known_without_unpacking_it(mime: str, content: bytes) -> None:
     assert len(content) < 200_000

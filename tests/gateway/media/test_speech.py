@@ -12,15 +12,16 @@ from agent_core.conversation import Message
 from agent_core.provenance import read_provenance
 from gateway.media.kinds import look
 from gateway.media.speech import (
-    EdgeReader,
-    EspeakReader,
-    OfflineRecogniser,
-    OpenAIReader,
-    OpenAIRecogniser,
+    Recogniser,
     Speech,
+    edge_reader,
+    espeak_reader,
     find_readers,
     find_recognisers,
     find_words_to_speak,
+    offline_recogniser,
+    openai_reader,
+    openai_recogniser,
 )
 from gateway.messages import Media
 from gateway.store.db.database import Database
@@ -39,7 +40,8 @@ from tools.url_guard import UrlGuard
 __all__ = ["desk"]  # a fixture
 
 pytestmark = needs("espeak-ng")
-ESPEAK = EspeakReader(program="espeak-ng")
+ESPEAK = espeak_reader("espeak-ng")
+OFFLINE = offline_recogniser().name
 GRAMMAR = "#JSGF V1.0;\ngrammar home;\npublic <order> = lights | yellow | no;\n"
 
 
@@ -101,12 +103,12 @@ def files(tmp_path: Path) -> MediaFiles:
     return MediaFiles({kind: tmp_path / "caches" / kind for kind in ("image", "audio", "video", "file")})
 
 
-def hearing(service: SpeechService) -> OpenAIRecogniser:
-    return OpenAIRecogniser(base_url=service.url, model="whisper-1", key="k", guard=UrlGuard())
+def hearing(service: SpeechService) -> Recogniser:
+    return openai_recogniser(service.url, "whisper-1", "k", UrlGuard())
 
 
 async def test_a_voice_note_is_understood_again(db: Database, files: MediaFiles, grammar: str) -> None:
-    speech = Speech(recognisers=(OfflineRecogniser(grammar=grammar),), readers=(ESPEAK,), db=db, files=files)
+    speech = Speech(recognisers=(offline_recogniser(grammar),), readers=(ESPEAK,), db=db, files=files)
     note = await speech.speak("**Yellow!** `code`")
     sound = files.load(note)
     assert sound is not None
@@ -119,7 +121,7 @@ async def test_a_voice_note_is_understood_again(db: Database, files: MediaFiles,
 async def test_a_service_is_sent_the_recording_and_speaks(
     service: SpeechService, db: Database, files: MediaFiles
 ) -> None:
-    reader = OpenAIReader(base_url=service.url, model="tts-1", key="k", guard=UrlGuard())
+    reader = openai_reader(service.url, "tts-1", "k", UrlGuard())
     speech = Speech(recognisers=(hearing(service),), readers=(reader,), voice="nova", db=db, files=files)
     assert (await speech.transcribe(recorded("lights"), "clip.wav")).text == "turn the lights off"
     assert service.heard == [{"model": "whisper-1", "name": "clip.wav", "head": b"RIFF", "key": "Bearer k"}]
@@ -137,17 +139,17 @@ async def test_a_service_is_sent_the_recording_and_speaks(
 )
 async def test_what_is_no_recording_is_said_in_a_sentence(content: bytes, told: str) -> None:
     with pytest.raises(ToolFailed, match=told):
-        await Speech(recognisers=(OfflineRecogniser(),)).transcribe(content, "x.ogg")
+        await Speech(recognisers=(offline_recogniser(),)).transcribe(content, "x.ogg")
 
 
 async def test_the_next_engine_takes_over(
     service: SpeechService, db: Database, files: MediaFiles, grammar: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.transcript = ["nonsense"]
-    broken = OpenAIReader(base_url=f"{service.url}/nowhere", model="m", key="", guard=UrlGuard())
+    broken = openai_reader(f"{service.url}/nowhere", "m", "", UrlGuard())
     speech = Speech(
-        recognisers=(hearing(service), OfflineRecogniser(grammar=grammar)),
-        readers=(broken, EdgeReader(guard=UrlGuard()), ESPEAK),
+        recognisers=(hearing(service), offline_recogniser(grammar)),
+        readers=(broken, edge_reader(UrlGuard()), ESPEAK),
         db=db,
         files=files,
     )
@@ -176,19 +178,19 @@ def test_only_words_are_read_aloud(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("given", "is_openai", "hears", "speaks"),
     [
-        ({}, False, ["OfflineRecogniser"], ["EdgeReader", "EspeakReader"]),
+        ({}, False, [OFFLINE], ["edge-tts", "espeak-ng"]),
         (
             {},
             True,
-            ["OpenAIRecogniser", "OfflineRecogniser"],
-            ["OpenAIReader", "EdgeReader", "EspeakReader"],
+            ["whisper-1", OFFLINE],
+            ["tts-1", "edge-tts", "espeak-ng"],
         ),
-        ({"offline": True}, True, ["OfflineRecogniser"], ["EspeakReader"]),
+        ({"offline": True}, True, [OFFLINE], ["espeak-ng"]),
         (
             {"offline": True, "transcription_url": "http://h:1/v1", "speech_url": "http://h:2/v1"},
             False,
-            ["OpenAIRecogniser", "OfflineRecogniser"],
-            ["OpenAIReader", "EspeakReader"],
+            ["whisper-1", OFFLINE],
+            ["tts-1", "espeak-ng"],
         ),
     ],
 )
@@ -198,8 +200,8 @@ def test_the_settings_choose_the_engines(
     voice = VoiceSettings(**given)
     recognisers = find_recognisers("k", voice, UrlGuard(), is_openai=is_openai)
     readers = find_readers("k", voice, UrlGuard(), is_openai=is_openai)
-    assert [type(one).__name__ for one in recognisers] == hears
-    assert [type(one).__name__ for one in readers] == speaks
+    assert [one.name for one in recognisers] == hears
+    assert [one.name for one in readers] == speaks
 
 
 # In messages.
@@ -231,7 +233,7 @@ async def test_the_chat_is_told_what_the_offline_recogniser_heard_and_what_nobod
     desk: Desk, grammar: str
 ) -> None:
     spoken = Media(kind="audio", name="voice.ogg", reference="v1", is_voice=True)
-    speech = Speech(recognisers=(OfflineRecogniser(grammar=grammar),))
+    speech = Speech(recognisers=(offline_recogniser(grammar),))
     desk.store.files = {"v1": recorded("yellow")}
     await desk.bring_in(await accepted(desk.db, spoken), speech=speech)
     desk.store.files = {"v1": b"OggS\0" + bytes(500)}
