@@ -149,8 +149,8 @@ _MAX_SEGMENTS = 2_000
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the JPEG segments that contain the size
 
 
-def pixels_of(mime: str, content: bytes) -> int:
-    """Return how many pixels a picture has by its header; 0 when that is cut off or invalid."""
+def measure_picture(mime: str, content: bytes) -> tuple[int, int]:
+    """Return the width and height that a picture's header states; zeros when that is cut off or invalid."""
     try:
         match mime:
             case "image/png":
@@ -162,8 +162,8 @@ def pixels_of(mime: str, content: bytes) -> int:
             case _:
                 width, height = _measure_jpeg(content)
     except (struct.error, IndexError):
-        return 0
-    return int(width * height)
+        return 0, 0
+    return width, height
 
 
 def _measure_webp(content: bytes) -> tuple[int, int]:
@@ -194,19 +194,24 @@ def _measure_jpeg(content: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-MAX_SHOWN_BYTES = 5_000_000  # no provider accepts larger pictures
+# Larger ones are refused by some providers, and so would be every later request of the conversation.
+MAX_SHOWN_BYTES = 5_000_000
+MAX_SIDE_PIXELS = 8_000
 
 
 def find_picture_problem(form: FileFormat, content: bytes, max_pixels: int) -> str:
     """Return why no model can be shown a picture; empty when one can."""
-    pixels = pixels_of(form.mime, content)
-    if not pixels:
+    width, height = measure_picture(form.mime, content)
+    too_large = ""
+    if not width * height:
         return "the picture is damaged"
-    if pixels > max_pixels:
-        return f"the picture has {pixels / 1_000_000:,.0f} million pixels; please send a smaller one"
-    if len(content) > MAX_SHOWN_BYTES:
-        return f"the picture is larger than {MAX_SHOWN_BYTES // 1_000_000} MB; please send a smaller one"
-    return ""
+    if width * height > max_pixels:
+        too_large = f"has {width * height / 1_000_000:,.0f} million pixels"
+    elif max(width, height) > MAX_SIDE_PIXELS:
+        too_large = f"is wider or taller than {MAX_SIDE_PIXELS:,} pixels"
+    elif len(content) > MAX_SHOWN_BYTES:
+        too_large = f"is larger than {MAX_SHOWN_BYTES // 1_000_000} MB"
+    return f"the picture {too_large}; please send a smaller one" if too_large else ""
 
 
 TOO_MANY = "no more than"

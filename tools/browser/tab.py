@@ -18,10 +18,11 @@ from tools.errors import ToolFailed
 from tools.url_guard import STATUSES
 
 if TYPE_CHECKING:
-    from playwright.async_api import Dialog, Download, FileChooser, Locator, Page, Request, Response
+    from playwright.async_api import Dialog, Download, FileChooser, FloatRect, Locator, Page, Request, Response
 
 _MAX_PAGES = 8
 _MAX_NOTES = 10
+_MAX_SIDE_PIXELS = 8_000  # of a picture: some models refuse larger ones
 _LOOKS = 30
 _LOOK_SECONDS = 0.1
 _ACTION_SECONDS = 10.0
@@ -193,7 +194,9 @@ class Tab:
         async with self.using() as page:
             await self._settle()
             limit = self.options.timeout_seconds * 1_000
-            return await page.screenshot(full_page=whole, scale="css", timeout=limit)
+            largest: FloatRect = {"x": 0, "y": 0, "width": _MAX_SIDE_PIXELS, "height": _MAX_SIDE_PIXELS}
+            part = largest if whole else None  # Playwright cuts it down to the size of the page
+            return await page.screenshot(full_page=whole, clip=part, scale="css", timeout=limit)
 
     async def close(self) -> None:
         from playwright.async_api import Error

@@ -67,7 +67,7 @@ def _looking(tabs: Browsers, store: PictureStore, *, in_chat: bool) -> Sequence[
 
     async def browser_screenshot(
         context: ToolContext,
-        whole: Annotated[bool, Field(description="All of the page, not only what a screen shows.")] = False,
+        whole: Annotated[bool, Field(description="Also what is below the screen, up to 8,000 pixels.")] = False,
         send: Annotated[bool, Field(description="Also send the picture to the user with your answer.")] = False,
     ) -> tuple[Part, ...]:
         """Take a picture of the open page, for how it looks: to read it, a snapshot is better and costs less."""

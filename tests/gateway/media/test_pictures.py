@@ -1,10 +1,11 @@
 """How large a picture is, by its header alone."""
 
+import math
 import random
 
 import pytest
 
-from gateway.media.kinds import look, pixels_of
+from gateway.media.kinds import find_picture_problem, look, measure_picture
 from tests.gateway.media import samples
 
 MADE = {"png": samples.png, "jpeg": samples.jpeg, "gif": samples.gif, "webp": samples.webp}
@@ -13,14 +14,14 @@ MADE = {"png": samples.png, "jpeg": samples.jpeg, "gif": samples.gif, "webp": sa
 @pytest.mark.parametrize("kind", MADE)
 def test_the_size_is_read_from_the_header(kind: str) -> None:
     content = MADE[kind](640, 480)
-    assert pixels_of(look(content).mime, content) == 640 * 480
+    assert measure_picture(look(content).mime, content) == (640, 480)
 
 
 @pytest.mark.parametrize("kind", MADE)
 def test_a_header_cut_anywhere_is_no_picture_or_its_size(kind: str) -> None:
     whole = MADE[kind](640, 480)
     for length in range(13, len(whole)):
-        assert pixels_of(look(whole).mime, whole[:length]) in (0, 640 * 480)
+        assert measure_picture(look(whole).mime, whole[:length]) in ((0, 0), (640, 480))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_a_header_cut_anywhere_is_no_picture_or_its_size(kind: str) -> None:
 )
 def test_what_would_be_huge_is_known_without_unpacking_it(mime: str, content: bytes) -> None:
     assert len(content) < 200_000
-    assert pixels_of(mime, content) > 200_000_000
+    assert math.prod(measure_picture(mime, content)) > 200_000_000
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_what_would_be_huge_is_known_without_unpacking_it(mime: str, content: by
     ],
 )
 def test_a_header_that_makes_no_sense_gives_no_size(mime: str, content: bytes) -> None:
-    assert pixels_of(mime, content) == 0
+    assert math.prod(measure_picture(mime, content)) == 0
 
 
 @pytest.mark.parametrize("kind", MADE)
@@ -62,4 +63,19 @@ def test_no_change_of_a_header_breaks_the_look_at_it(kind: str) -> None:
             content[dice.randrange(len(content))] = dice.randrange(256)
         form = look(bytes(content))
         if form.kind == "image" and not form.problem:
-            assert pixels_of(form.mime, bytes(content)) >= 0
+            assert min(measure_picture(form.mime, bytes(content))) >= 0
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "problem"),
+    [
+        (8_000, 4_000, ""),
+        (8_001, 10, "is wider or taller than 8,000 pixels"),
+        (10, 8_001, "is wider or taller than 8,000 pixels"),
+        (8_000, 8_000, "has 64 million pixels"),
+    ],
+)
+def test_no_model_is_shown_what_its_provider_may_refuse(width: int, height: int, problem: str) -> None:
+    content = samples.jpeg(width, height)
+    assert problem in find_picture_problem(look(content), content, 50_000_000)
+    assert bool(find_picture_problem(look(content), content, 50_000_000)) == bool(problem)

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from agent_core.tokens import estimate_text
-from gateway.media.kinds import look
+from gateway.media.kinds import MAX_SIDE_PIXELS, look, measure_picture
 from hermes_config.settings import BrowserSettings
 from tests.programs import needs
 from tests.tools.browser.site import Site, open_site
@@ -154,7 +154,9 @@ async def test_a_picture_shows_the_page(site: Site, user: User) -> None:
     assert "It goes to the chat" in await user.do("screenshot", send=True)
     form = look(user.album.content)
     assert (form.kind, form.problem) == ("image", "")
+    await user.open(site.url("/many"))
     assert "to_chat=False" in await user.do("screenshot", whole=True)
+    assert measure_picture(form.mime, user.album.content) == (1_280, MAX_SIDE_PIXELS)
 
 
 async def test_mistakes_are_one_sentence_that_says_what_to_do(site: Site, user: User) -> None:
