@@ -19,13 +19,18 @@ from agent_core.conversation import system as system_message
 from agent_core.delegation import TaskJournal, TaskProgress, make_task_context, open_task, run_tasks
 from agent_core.events import Emit, Event, ToolFinished, ToolStarted, Usage, ignore
 from agent_core.model import Model
-from agent_core.models.providers import window_tokens
+from agent_core.models.factory import ModelOptions, open_model
+from agent_core.models.providers import PRESETS, window_tokens
 from agent_core.openai_format import conversation_from_openai
 from agent_core.result import AgentResult, TurnOutcome, error_of, final_text
 from agent_core.script_history import ScriptHistory, ScriptLedger
 from agent_core.services import Services, open_services
 from agent_core.trajectory import Row, Turn, make_row, save, to_sharegpt, training_prompt
 from agent_core.turn import run_turn
+from hermes_config.accounts import account_tokens
+from hermes_config.errors import ConfigError
+from hermes_config.load import load
+from hermes_config.places import Home
 from hermes_config.redaction import Redactor
 from hermes_config.settings import DelegationSettings, Settings
 from tools.approval.gate import Approve, AskCallback, NobodyToAsk
@@ -33,6 +38,7 @@ from tools.backends.base import Workplace
 from tools.base import Tool, ToolContext
 from tools.delegated import DelegatedResult, DelegatedTask
 from tools.toolsets import select
+from tools.workplaces import local_workplace
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -214,7 +220,7 @@ class AIAgent:
             auxiliary=auxiliary,
             auxiliary_window_tokens=window_tokens(auxiliary.name),
             ledger=ledger,
-            keep=workplace.backend.keep if workplace is not None else None,
+            workplace=workplace,
             lead=2,
         )
 
@@ -260,11 +266,6 @@ class AIAgent:
         return make_row(turns, messages, model=last.model, completed=last.outcome.finished_naturally)
 
     def _redactor(self) -> Redactor:
-        from hermes_config.accounts import account_tokens
-        from hermes_config.errors import ConfigError
-        from hermes_config.load import load
-        from hermes_config.places import Home
-
         try:
             settings = load(Home.locate()).settings
         except ConfigError as error:  # a run that was made and paid for must not be lost over that
@@ -273,8 +274,6 @@ class AIAgent:
         return Redactor([self.api_key, *settings.secrets.by_variable().values(), *account_tokens(settings).values()])
 
     async def _open(self) -> "_Opened":
-        from agent_core.models.factory import ModelOptions, open_model
-
         wanted = (self.model, self.base_url, self.api_key, tuple(self.enabled_toolsets))
         # Connections belong to the loop that made them: a script's second `asyncio.run` needs new ones.
         loop = asyncio.get_running_loop()
@@ -288,9 +287,6 @@ class AIAgent:
         return self._opened
 
     def _open_services(self) -> Services:
-        from hermes_config.load import load
-        from hermes_config.places import Home
-
         def read_settings() -> Settings:
             model, address = (self.model, self.base_url) if isinstance(self.model, str) else ("", "")
             return load(Home.locate(), {"model.name": model or None, "model.base_url": address or None}).settings
@@ -298,10 +294,6 @@ class AIAgent:
         return open_services(read_settings, self.enabled_toolsets)
 
     def _keys(self) -> dict[str, str]:
-        from agent_core.models.providers import PRESETS
-        from hermes_config.load import load
-        from hermes_config.places import Home
-
         if self.model == "demo":
             return {}
         if self.api_key:
@@ -323,9 +315,6 @@ class AIAgent:
         return self._workplaces[task_id]
 
     def _base_workplace(self) -> Workplace:
-        from hermes_config.places import Home
-        from tools.workplaces import local_workplace
-
         if self.workplace is not None:
             return replace(self.workplace, holder=self.workplace.holder or self._holder)
         folder = Path.cwd()
@@ -343,8 +332,6 @@ class AIAgent:
         self.on_event(event)
 
     def _save(self) -> None:
-        from hermes_config.places import Home
-
         row = self.trajectory_row()
         try:
             save(self.trajectories_dir or Home.locate().root / "trajectories", row, succeeded=row["completed"])

@@ -5,7 +5,7 @@ each is committed before the next, so that a crash loses at most one.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -17,13 +17,12 @@ from agent_core.conversation import Message
 from agent_core.events import Emit, Event, Usage, ignore
 from agent_core.model import ContextTooLong, Model, ModelError
 from agent_core.tokens import estimate_tools
+from tools.backends.base import Workplace
 from tools.base import Tool
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-Keep = Callable[[str], Awaitable[str]]
-"""Stores a long text where the tools can read it; returns its path, empty when it could not."""
-
+MIN_SAVING = 0.2  # less than that is not worth the loss: wait until the conversation has grown
 _LARGEST_CHUNK_TOKENS = 40_000
 _MIN_DENSITY, _MAX_DENSITY = 0.4, 3.0  # a count beyond these is a mistake
 _SMALLEST_CHUNK_TOKENS = 1_000
@@ -36,7 +35,6 @@ class CompactionRules:
     keep_turns: int = 15
     max_messages: int = 400
     timeout_seconds: float = 60.0  # of one summary
-    min_saving: float = 0.2  # less than that is not worth the loss: wait until the conversation has grown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,7 @@ class Compactor:
     auxiliary: Model
     auxiliary_window_tokens: int
     ledger: Ledger
-    keep: Keep | None = None
+    workplace: Workplace | None = None  # where long results are stored
     rules: CompactionRules = field(default_factory=CompactionRules)
     may_keep_head: bool = True
     lead: int = 0
@@ -145,7 +143,7 @@ class Compactor:
         if self.size(shown, tools) > target or len(shown) > self.rules.max_messages:
             shown, by_model = await self._summarise(shown, tools, target, before)
         after = self.size(shown, tools)
-        worth = after <= before * (1 - self.rules.min_saving)
+        worth = after <= before * (1 - MIN_SAVING)
         self.stuck_tokens = 0 if worth else after
         report = CompactionReport(tokens_before=before, tokens_after=after, by_model=by_model, is_worth_it=worth)
         if report.changed or before > target:
@@ -172,7 +170,7 @@ class Compactor:
     async def _fit(self, conversation: Sequence[Message], tools: Sequence[Tool]) -> Sequence[Message]:
         size = self.size(conversation, tools)
         is_full = size > self.window_tokens * self.rules.threshold or len(conversation) > self.rules.max_messages
-        if not is_full or size < self.stuck_tokens * (1 + self.rules.min_saving):
+        if not is_full or size < self.stuck_tokens * (1 + MIN_SAVING):
             return conversation
         return (await self.compress(conversation, tools))[0]
 
@@ -197,7 +195,7 @@ class Compactor:
         if not results:
             return shown
         text, lines = compaction.write_kept_file(results)
-        path = await self.keep(text) if self.keep else ""
+        path = await self.workplace.keep_text(text) if self.workplace else ""
         stubs = {one.tool_call_id: compaction.make_stub(one, path, lines[one.tool_call_id]) for one in results}
         await self.ledger.replace_results(stubs)
         self._forget_count()

@@ -22,7 +22,7 @@ chose, and a request that one provider calls wrong is a mistake to be seen.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from agent_core.conversation import Message, system, user
 from agent_core.events import Emit, ignore
@@ -49,6 +49,19 @@ class Model(Protocol):
 
         With `may_call` False the tools are shown only because the history holds calls of them.
         """
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """A model whose provider lets one choose how much it thinks."""
+
+    def with_effort(self, effort: str) -> Model:
+        """Return the same model, thinking with that effort; always the same one for the same effort."""
+
+
+def with_effort(model: Model, effort: str) -> Model:
+    """Return the model with that effort; unchanged where none is chosen or it has no such setting."""
+    return model.with_effort(effort) if effort and isinstance(model, Adjustable) else model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from agent_core.conversation import Journal, Message, ToolCall, tool_result
 from agent_core.events import Emit, ToolFinished, ToolReported, ToolStarted
 from agent_core.history import interrupted_by_restart
 from agent_core.provenance import defer_provenance, read_provenance
-from tools.backends.base import BackendFailed
 from tools.base import BadArguments, Tool, ToolContext, ToolFailed, ToolOutput
 from tools.content import Part, Text, cut_middle
 from tools.provenance import HERMES, UNKNOWN_TOOL, Provenance, nothing_heard
@@ -156,7 +155,8 @@ class Toolbox:
         try:
             return await work()
         except BadArguments as error:
-            return _failure(call, str(error), _origin(tool), **_parameters(tool))
+            names, required = tool.schema.get("properties", {}), tool.schema.get("required", [])
+            return _failure(call, str(error), _origin(tool), parameters=list(names), required=list(required))
         except ToolFailed as error:
             return _failure(call, str(error), _origin(tool))
         except asyncio.CancelledError:
@@ -180,7 +180,8 @@ class Toolbox:
         total = sum(map(len, texts))
         if total <= self.max_result_chars:
             return result
-        path = await self._store("\n".join(texts))
+        workplace = self.context.workplace
+        path = await workplace.keep_text("\n".join(texts)) if workplace else ""
         note = f"; the full text is in {path}" if path else ""
         parts = (
             replace(part, text=cut_middle(part.text, self.max_result_chars * len(part.text) // total, note))
@@ -189,16 +190,6 @@ class Toolbox:
             for part in result.parts
         )
         return replace(result, parts=tuple(parts))
-
-    async def _store(self, text: str) -> str:
-        """Store a text where the tools can read it; return its path, empty when it could not be stored."""
-        if self.context.workplace is None:
-            return ""
-        try:
-            return await self.context.workplace.backend.keep(text)
-        except BackendFailed as error:
-            log.warning("tool result not kept", problem=str(error))
-            return ""
 
     def _suggest(self, name: str) -> dict[str, Any]:
         nearest = get_close_matches(name, self.tools, n=1)
@@ -211,10 +202,6 @@ def _serialize(output: ToolOutput) -> str | tuple[Part, ...]:
     if isinstance(output, Mapping):
         return json.dumps(dict(output), ensure_ascii=False)
     return json.dumps(output, ensure_ascii=False)
-
-
-def _parameters(tool: Tool) -> dict[str, Any]:
-    return {"parameters": list(tool.schema.get("properties", {})), "required": list(tool.schema.get("required", []))}
 
 
 def _origin(tool: Tool) -> str:

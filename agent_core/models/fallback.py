@@ -7,8 +7,7 @@ import structlog
 
 from agent_core.conversation import Message
 from agent_core.events import Emit, RestartableEmit
-from agent_core.model import KeyRefused, Model, ModelUnknown, NoCredit, NoEndpoint, ProviderError
-from agent_core.models.effort import with_effort
+from agent_core.model import KeyRefused, Model, ModelUnknown, NoCredit, NoEndpoint, ProviderError, with_effort
 from tools.base import Tool
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

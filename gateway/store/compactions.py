@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from agent_core.compaction import Summary
-from agent_core.compactor import CompactionStep
+from agent_core.compactor import MIN_SAVING, CompactionStep
 from agent_core.conversation import Message
 from agent_core.history import arrange
 from gateway.clock import now_ms
@@ -49,9 +49,7 @@ class History:
     stuck_tokens: int = 0  # the size at which the last compaction saved too little; 0 when it was worth it
 
 
-def read_history(
-    tx: Transaction, session_id: str, *, turn_id: str | None = None, limit: int = MAX_LOADED, min_saving: float = 0.2
-) -> History:
+def read_history(tx: Transaction, session_id: str, *, turn_id: str | None = None, limit: int = MAX_LOADED) -> History:
     """Return a session for the model: it begins with a user's message, and results follow their calls.
 
     Open calls of the given turn stay open. Calls of earlier turns that never got a result get one that says so.
@@ -68,7 +66,7 @@ def read_history(
         first = next((place for place, row in enumerate(tail) if row["role"] == "user"), len(tail))
         tail = [row for place, row in enumerate(tail) if place >= first or (turn_id and row["turn_id"] == turn_id)]
     pinned = [row for one in at.pinned for row in tx.all(_ROW, one)]
-    history = _assemble(tx, session_id, head, [*pinned, *tail], turn_id, last, min_saving)
+    history = _assemble(tx, session_id, head, [*pinned, *tail], turn_id, last)
     return replace(history, is_whole=is_whole)
 
 
@@ -79,7 +77,6 @@ def _assemble(
     tail: Sequence[Row],
     turn_id: str | None,
     last: Row | None,
-    min_saving: float,
 ) -> History:
     summary, shown = _load_summary(last["summary"]) if last is not None and last["summary"] else (None, None)
     lead = [*arrange(_read(head)), *([shown] if shown else [])]
@@ -98,7 +95,7 @@ def _assemble(
         boundary=at,
         counted=min(len(lead) + counted, len(messages)) if counted else 0,
         counted_tokens=count["tokens"] if count is not None and counted else 0,
-        stuck_tokens=_stuck(last, min_saving),
+        stuck_tokens=_stuck(last),
     )
 
 
@@ -194,9 +191,9 @@ def note_count(tx: Transaction, session_id: str, tokens: int) -> None:
     tx.execute(query, session_id, tokens)
 
 
-def is_stuck(tx: Transaction, session_id: str, *, min_saving: float = 0.2) -> bool:
+def is_stuck(tx: Transaction, session_id: str) -> bool:
     """Return whether the last compaction saved too little."""
-    return _stuck(_last(tx, session_id), min_saving) > 0
+    return _stuck(_last(tx, session_id)) > 0
 
 
 def count(tx: Transaction, session_id: str) -> int:
@@ -233,9 +230,10 @@ def _boundary(row: Row | None) -> Boundary:
     return Boundary(head_upto=row["head_upto"], upto=row["upto"], pinned=tuple(map(int, loads_list(row["pinned"]))))
 
 
-def _stuck(row: Row | None, min_saving: float) -> int:
-    is_stuck = row is not None and row["tokens_after"] > row["tokens_before"] * (1 - min_saving)
-    return int(row["tokens_after"]) if row is not None and is_stuck else 0
+def _stuck(row: Row | None) -> int:
+    if row is None or row["tokens_after"] <= row["tokens_before"] * (1 - MIN_SAVING):
+        return 0
+    return int(row["tokens_after"])
 
 
 def _insert(tx: Transaction, session_id: str, at: Boundary, summary: str, before: int, after: int) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agent_core.compactor import CompactionReport, CompactionRules, CompactionStep, Compactor, Keep
+from agent_core.compactor import CompactionReport, CompactionRules, CompactionStep, Compactor
 from agent_core.conversation import Message
 from agent_core.model import Model
 from gateway.store import compactions, trail
@@ -13,7 +13,7 @@ from gateway.store.compactions import Boundary, History
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.trail import TrailEvent
-from tools.backends.base import BackendFailed, Workplace
+from tools.backends.base import Workplace
 
 log = structlog.get_logger()
 
@@ -73,7 +73,7 @@ class Compacting:
             auxiliary=auxiliary,
             auxiliary_window_tokens=self.window_of(auxiliary.name),
             ledger=_StoreLedger(self.db, session_id, turn_id, history.boundary, settle, tell),
-            keep=_keep_in(workplace) if workplace else None,
+            workplace=workplace,
             rules=self.rules,
             may_keep_head=history.is_whole,
             lead=history.lead + prompt_messages,
@@ -142,14 +142,3 @@ class _StoreLedger:
 
         await self._db.write_when_possible(unit)
         log.info("conversation shortened", before=before, after=after, by_model=report.by_model)
-
-
-def _keep_in(workplace: Workplace) -> Keep:
-    async def keep(text: str) -> str:
-        try:
-            return await workplace.backend.keep(text)
-        except BackendFailed as error:
-            log.warning("results not kept", problem=str(error))
-            return ""
-
-    return keep

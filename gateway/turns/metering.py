@@ -13,8 +13,7 @@ import structlog
 
 from agent_core.conversation import Message
 from agent_core.events import Emit, Event, ReasoningDelta, Restarted, TextDelta, Usage
-from agent_core.model import HelperModels, Model, ModelError
-from agent_core.models.effort import with_effort
+from agent_core.model import HelperModels, Model, ModelError, with_effort
 from agent_core.tokens import count_bytes, estimate_bytes, estimate_message, estimate_tools
 from gateway.clock import new_id, now_ms
 from gateway.policies.budgets import Amount, Budgets, Scope

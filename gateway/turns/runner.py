@@ -7,8 +7,7 @@ from functools import partial
 
 from agent_core.compactor import Compactor
 from agent_core.conversation import Message, system
-from agent_core.model import HelperModels, Model, ask_once, look_at, make_panel
-from agent_core.models.effort import with_effort
+from agent_core.model import HelperModels, Model, ask_once, look_at, make_panel, with_effort
 from agent_core.result import TurnOutcome
 from agent_core.turn import Joining, nobody_joins, run_turn
 from gateway.memory.checks import find_false_claim

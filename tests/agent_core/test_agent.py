@@ -25,6 +25,8 @@ from playground.model_script import say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import ScriptedModel
 from tools.approval.gate import Question
+from tools.backends.base import BackendFailed
+from tools.backends.local import LocalBackend
 from tools.toolsets import ToolsetError
 from tools.workplaces import local_workplace
 
@@ -342,3 +344,20 @@ async def test_a_long_conversation_of_a_script_is_summarised_once_and_returned_w
     assert len(model.asked[0]) < 50
     assert model.asked[1][: len(model.asked[0])] == model.asked[0]
     assert len(second.messages) == 1 + 600 + 4
+
+
+async def test_long_results_that_cannot_be_stored_do_not_cost_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(backend: LocalBackend, text: str) -> str:
+        raise BackendFailed("The disk is full.")
+
+    monkeypatch.setattr(LocalBackend, "keep", fail)
+    calls = [ToolCall(id=f"call_{n}", name="clock", arguments="{}") for n in range(20)]
+    steps = [one for call in calls for one in (assistant(tool_calls=(call,)), tool_result(call, "line\n" * 400))]
+    model = ScriptedModel([assistant("fine")])
+    helper = ScriptedModel([assistant("")] * 9, name="helper")  # an extract takes the place of its summary
+    workplace = local_workplace(tmp_path, home=Home(tmp_path / "home"))
+    agent = AIAgent(model=model, auxiliary_model=helper, workplace=workplace, context_tokens=11_000)
+    result = await agent.run("and now?", history=[user("read all"), *steps, assistant("done")])
+    assert result.finished_naturally

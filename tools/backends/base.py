@@ -315,6 +315,16 @@ class Workplace:
         is_ours = handle.backend == self.backend.name
         return self.backend if is_ours else self.controls.get(handle.backend, self.backend)
 
+    async def keep_text(self, text: str) -> str:
+        """Store a long text where the tools can read it; return its path, empty when it could not be stored."""
+        try:
+            return await self.backend.keep(text)
+        except BackendFailed as error:
+            import structlog  # see above: more than a search needs
+
+            structlog.get_logger(__name__).warning("long text not stored", problem=str(error))
+            return ""
+
     def locate(self, path: str) -> str:
         """Return the absolute path for a path as people write it."""
         if path == "~" or path.startswith("~/"):

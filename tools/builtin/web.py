@@ -11,7 +11,6 @@ from pydantic import Field
 
 from tools.approval.gate import Question
 from tools.approval.hosts import ask_about_addresses
-from tools.backends.base import BackendFailed
 from tools.base import Tool, ToolContext, ToolFailed, absent
 from tools.content import cut_middle
 from tools.provenance import SEARCH, WEB
@@ -118,7 +117,7 @@ async def _present(url: str, page: PageText, shown: int, context: ToolContext) -
         found["note"] = "The page has more text than could be read."
     if len(page.text) <= shown:
         return found
-    path = await _keep(page.text, context)
+    path = await context.workplace.keep_text(page.text) if context.workplace else ""
     if not path:
         return found | {"text": cut_middle(page.text, shown)}
     lines = page.text.splitlines()
@@ -130,15 +129,6 @@ async def _present(url: str, page: PageText, shown: int, context: ToolContext) -
         "note": f"The page is long ({len(page.text):,} characters, {len(lines):,} lines): `text` is its beginning. "
         "Read or search the parts you need in `file`.",
     }
-
-
-async def _keep(text: str, context: ToolContext) -> str:
-    if context.workplace is None:
-        return ""
-    try:
-        return await context.workplace.backend.keep(text)
-    except BackendFailed:
-        return ""
 
 
 registry.add(web_search_tool(()), module=__name__)
