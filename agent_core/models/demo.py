@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -33,13 +34,17 @@ ABOUT = (
 BEYOND_ME = "That is beyond me. " + ABOUT
 
 
+Result = dict[str, Any]
+Render = Callable[[Result], str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A tool call that a user asked for, and how to word its result."""
+    """A tool call that a user asked for, and how its result becomes an answer."""
 
     tool: str
     arguments: str
-    tell: Callable[[str], str]  # from the text of the result to an answer
+    render: Render | None = None  # None: the result is shown as it is
 
 
 class DemoModel:
@@ -75,7 +80,7 @@ class DemoModel:
             if isinstance(wish, str):
                 answers.append(wish)
             elif result := _take(done, wish.tool):
-                answers.append(_tell_result(wish, result))
+                answers.append(_render_result(wish, result))
             elif wish.tool in available:
                 calls.append(ToolCall(id=f"call_{uuid4().hex}", name=wish.tool, arguments=wish.arguments))
             else:
@@ -164,43 +169,40 @@ def _send_file(text: str, available: Sequence[str]) -> str:
 
 def _request_tool(text: str, available: Sequence[str]) -> Request | None:
     if use := re.fullmatch(r"use\s+([\w.-]{1,64})(?:\s+(\{.*))?", text, re.I | re.S):
-        tool = use[1]
-        return Request(tool=tool, arguments=use[2] or "{}", tell=_tell(tool))
-    for pattern, tool, arguments, tell in _PHRASES if len(text) <= MAX_PHRASE_CHARS else ():
+        return Request(tool=use[1], arguments=use[2] or "{}")
+    for pattern, tool, arguments, render in _PHRASES if len(text) <= MAX_PHRASE_CHARS else ():
         if found := pattern.fullmatch(text):
             filled = {key: value for key, value in arguments(found).items() if value}
-            return Request(tool=tool, arguments=json.dumps(filled, ensure_ascii=False), tell=tell)
+            return Request(tool=tool, arguments=json.dumps(filled, ensure_ascii=False), render=render)
     return None
 
 
-def _tell_time(result: str) -> str:
-    now = json.loads(result)
-    return f"It is {now['time']} on {now['weekday']}, {now['date']} ({now['timezone']}, UTC{now['utc_offset']})."
+def _render_time(result: Result) -> str:
+    return "It is {time} on {weekday}, {date} ({timezone}, UTC{utc_offset}).".format_map(result)
 
 
-def _tell_todos(result: str) -> str:
-    todos = json.loads(result)["todos"]
+def _render_todos(result: Result) -> str:
+    todos = result["todos"]
     if not todos:
         return "Your todo list is empty."
     lines = [f"{t['id']}. {t['content']}" + ("" if t["status"] == "pending" else f" ({t['status']})") for t in todos]
     return _shorten("Your todo list:\n" + "\n".join(lines))
 
 
-def _tell_command(result: str) -> str:
-    told = json.loads(result)
-    if "session_id" in told:
-        return f"It runs in the background as {told['session_id']} (“stop {told['session_id']}” ends it)."
-    output = _shorten(told["output"].strip("\n"))
+def _render_command(result: Result) -> str:
+    if "session_id" in result:
+        return f"It runs in the background as {result['session_id']} (“stop {result['session_id']}” ends it)."
+    output = _shorten(result["output"].strip("\n"))
     fence = "~~~~" if "```" in output else "```"
-    silent = "No output." if told["exit_code"] or told["error"] else "Done, no output."
-    lines = [f"{fence}\n{output}\n{fence}" if output else silent, told["error"] or ""]
-    if told["exit_code"]:
-        lines.append(f"It ended with exit code {told['exit_code']}.")
-    return "\n".join(filter(None, (*lines, told.get("note"))))
+    silent = "No output." if result["exit_code"] or result["error"] else "Done, no output."
+    lines = [f"{fence}\n{output}\n{fence}" if output else silent, result["error"] or ""]
+    if result["exit_code"]:
+        lines.append(f"It ended with exit code {result['exit_code']}.")
+    return "\n".join(filter(None, (*lines, result.get("note"))))
 
 
-def _tell_processes(result: str) -> str:
-    processes = json.loads(result)["processes"]
+def _render_processes(result: Result) -> str:
+    processes = result["processes"]
     if not processes:
         return "Nothing is running."
     lines = [
@@ -211,20 +213,20 @@ def _tell_processes(result: str) -> str:
     return _shorten("\n".join(lines))
 
 
-def _tell_memories(result: str) -> str:
-    known = json.loads(result)["memories"]
+def _render_memories(result: Result) -> str:
+    known = result["memories"]
     lines = [f"- {one['key']}: {one['value']}" for one in known]
     return _shorten("\n".join(["I remember:", *lines])) if lines else "I remember nothing about that yet."
 
 
-def _tell_job(result: str) -> str:
-    job = json.loads(result)["job"]
+def _render_job(result: Result) -> str:
+    job = result["job"]
     where = "" if job["deliver"] == "origin" else f" Answers go to {job['answers_go_to']}."
     return f"Scheduled: {job['name']} ({job['meaning']}). Next: {'; '.join(job['next'])}.{where}"
 
 
-def _tell_jobs(result: str) -> str:
-    jobs = json.loads(result)["jobs"]
+def _render_jobs(result: Result) -> str:
+    jobs = result["jobs"]
     lines = [f"- {one['name']}: {one['meaning']}, {(one['next'] or [one['status']])[0]}" for one in jobs]
     return _shorten("\n".join(["Scheduled:", *lines])) if lines else "Nothing is scheduled."
 
@@ -240,16 +242,12 @@ def _interval_seconds(how: str) -> int:
     return int(said[1]) * (60 if said[2].lower() == "min" else 1) if said else 30
 
 
-def _tell(tool: str) -> Callable[[str], str]:
-    return lambda result: f"{tool} returned: {_shorten(result)}"
-
-
 def _phrase(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?:please\s+)?(?:{pattern})[?!.\s]*", re.I | re.S)
 
 
 Arguments = Callable[[re.Match[str]], dict[str, Any]]
-_PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ...] = (
+_PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Render | None], ...] = (
     (
         _phrase(
             r"(?:what(?:['’]?s|\s+is)?\s+(?:the\s+|today['’]?s\s+)?(?:current\s+)?(?:time|date|day)(?:\s+is)?(?:\s+it|\s+today|\s+now)?)"
@@ -257,7 +255,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
         ),
         "clock",
         lambda found: {"timezone": found["zone"]},
-        _tell_time,
+        _render_time,
     ),
     (
         _phrase(
@@ -265,13 +263,13 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
         ),
         "todo",
         lambda found: {"action": "list"},
-        _tell_todos,
+        _render_todos,
     ),
     (
         _phrase(r"(?P<action>complete|finish|cancel)\s+to-?do\s+#?(?P<id>[\w-]{1,40})"),
         "todo",
         lambda found: {"action": found["action"].lower().replace("finish", "complete"), "id": found["id"]},
-        _tell_todos,
+        _render_todos,
     ),
     (
         _phrase(
@@ -279,7 +277,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
         ),
         "todo",
         lambda found: {"action": "create", "content": found["content"] or found["other"]},
-        _tell_todos,
+        _render_todos,
     ),
     (
         _phrase(
@@ -293,55 +291,55 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
             "check_interval": _interval_seconds(found["how"] or ""),
             "notify_on_complete": True,
         },
-        _tell_command,
+        _render_command,
     ),
     (
         _phrase(r"(?:run|execute)\s+(?P<fence>`?)(?P<command>.+?)(?P=fence)\s+outside(?:\s+the)?\s+sandbox"),
         "terminal",
         lambda found: {"command": found["command"], "outside": True, "reason": "You asked for that."},
-        _tell_command,
+        _render_command,
     ),
     (
         re.compile(r"(?:run|execute)\s+(?P<fence>`?)(?P<command>.+)(?P=fence)", re.I | re.S),  # to the last dot
         "terminal",
         lambda found: {"command": found["command"]},
-        _tell_command,
+        _render_command,
     ),
     (
         _phrase(r"what(?:['’]?s|\s+is)\s+running|(?:list|show)(?:\s+me)?\s+(?:my\s+|the\s+)?processes"),
         "process",
         lambda found: {"action": "list"},
-        _tell_processes,
+        _render_processes,
     ),
     (
         _phrase(r"(?:stop|kill|end)\s+(?:process\s+)?(?P<id>proc_\w{1,40})"),
         "process",
         lambda found: {"action": "kill", "session_id": found["id"]},
-        lambda result: "{session_id} has ended (exit code {exit_code}).".format_map(json.loads(result)),
+        lambda result: "{session_id} has ended (exit code {exit_code}).".format_map(result),
     ),
     (
         _phrase(r"remember\s+(?:that\s+)?(?P<value>.+?)"),
         "memory",
         lambda found: {"action": "set", "key": _name_fact(found["value"]), "value": found["value"]},
-        lambda result: "Saved as {saved} (visible: {visible}).".format_map(json.loads(result)),
+        lambda result: "Saved as {saved} (visible: {visible}).".format_map(result),
     ),
     (
         _phrase(r"what\s+do\s+you\s+(?:know|remember)(?:\s+about\s+(?:me|us))?"),
         "memory",
         lambda found: {"action": "list"},
-        _tell_memories,
+        _render_memories,
     ),
     (
         _phrase(r"what\s+do\s+you\s+(?:know|remember)\s+about\s+(?P<query>.+?)"),
         "memory",
         lambda found: {"action": "search", "query": found["query"]},
-        _tell_memories,
+        _render_memories,
     ),
     (
         _phrase(r"forget\s+(?:that\s+)?(?P<value>.+?)"),
         "memory",
         lambda found: {"action": "delete", "key": _name_fact(found["value"])},
-        lambda result: "Forgotten: {deleted}.".format_map(json.loads(result)),
+        lambda result: "Forgotten: {deleted}.".format_map(result),
     ),
     (
         _phrase(
@@ -350,7 +348,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
         ),
         "cronjob",
         lambda found: {"action": "create", "schedule": found["schedule"], "prompt": found["prompt"]},
-        _tell_job,
+        _render_job,
     ),
     (
         _phrase(
@@ -363,19 +361,19 @@ _PHRASES: tuple[tuple[re.Pattern[str], str, Arguments, Callable[[str], str]], ..
             "schedule": found["schedule"],
             "prompt": f"Remind {found['whom']} to {found['prompt']}",
         },
-        _tell_job,
+        _render_job,
     ),
     (
         _phrase(r"what(?:['’]?s|\s+is)\s+scheduled|(?:list|show)(?:\s+me)?\s+(?:my\s+|the\s+)?(?:cron\s+)?jobs"),
         "cronjob",
         lambda found: {"action": "list"},
-        _tell_jobs,
+        _render_jobs,
     ),
     (
         _phrase(r"(?P<action>pause|resume|remove)\s+(?:the\s+)?job\s+[\"“]?(?P<name>[^\"”\n]{1,60}?)[\"”]?"),
         "cronjob",
         lambda found: {"action": found["action"].lower(), "name": found["name"]},
-        _tell("cronjob"),
+        None,
     ),
 )
 
@@ -388,13 +386,11 @@ def _take(done: list[Message], tool: str) -> Message | None:
     return result
 
 
-def _tell_result(request: Request, result: Message) -> str:
-    if result.is_error:
-        return f"{request.tool} returned: {_shorten(error_of(result))}"
-    try:
-        return request.tell(result.text)
-    except (ValueError, KeyError, TypeError):  # another tool of the same name
-        return _tell(request.tool)(result.text)
+def _render_result(request: Request, result: Message) -> str:
+    if request.render and not result.is_error:
+        with suppress(ValueError, KeyError, TypeError):  # another tool of the same name
+            return request.render(json.loads(result.text))
+    return f"{request.tool} returned: {_shorten(error_of(result) if result.is_error else result.text)}"
 
 
 def _explain_missing(tool: str, available: Sequence[str]) -> str:

@@ -25,13 +25,13 @@ def access_commands(
     limits: PairingLimits = PairingLimits(),  # noqa: B008 frozen
 ) -> tuple[CommandSpec, ...]:
     """The commands, knowing what the config says of who may speak and how often a code may be tried."""
-    desk = _AccessCommands(rules=rules, limits=limits)
+    commands = _AccessCommands(rules=rules, limits=limits)
     return (
         CommandSpec(
             "pairing",
             "Access",
             "Manage who may talk to me",
-            desk.pairing,
+            commands.pairing,
             "[list|approve CODE|revoke ID|clear]",
             owners_only=True,
         ),
@@ -39,15 +39,15 @@ def access_commands(
             "allow",
             "Access",
             "Open this group to everyone, or close it again",
-            desk.allow,
+            commands.allow,
             "here|off",
             places=CHAT_ONLY,
             owners_only=True,
         ),
         CommandSpec(
-            "sethome", "Access", "Send notices to this chat", desk.set_home, places=CHAT_ONLY, owners_only=True
+            "sethome", "Access", "Send notices to this chat", commands.set_home, places=CHAT_ONLY, owners_only=True
         ),
-        CommandSpec("whoami", "Access", "Show your id and your role", desk.whoami),
+        CommandSpec("whoami", "Access", "Show your id and your role", commands.whoami),
     )
 
 

@@ -26,13 +26,13 @@ _NO_TOOLS = "none"  # not the same as no choice
 _MODELS_SHOWN = 20
 _PROMPTS_AT_ONCE = 5
 _IN_BACKGROUND = "--background"
-_TOLD = {
+_VERBOSITY_TEXTS = {
     "off": "Tool calls are not shown.",
     "new": "A tool is shown once, and again after another was used.",
     "all": "Every tool call is shown.",
     "verbose": "Every tool call is shown with its result.",
 }
-_SPOKEN = {
+_VOICE_TEXTS = {
     "on": "Every answer comes as a voice message, too.",
     "auto": "I answer voice messages with voice messages.",
     "off": "Answers come as text only.",
@@ -63,7 +63,7 @@ def verbose(tx: Transaction, call: CommandCall) -> str:
     if mode is None:
         return f"There is no such mode. Use /verbose {'|'.join(TOOL_PROGRESS_MODES)}."
     _choose(tx, call, verbosity=mode)
-    return f"{_TOLD[mode]} {_LASTS}"
+    return f"{_VERBOSITY_TEXTS[mode]} {_LASTS}"
 
 
 def background(tx: Transaction, call: CommandCall) -> Answer:
@@ -79,34 +79,34 @@ def background(tx: Transaction, call: CommandCall) -> Answer:
 
 
 def agent_commands(options: AgentOptions) -> tuple[CommandSpec, ...]:
-    desk = _AgentCommands(options)
+    commands = _AgentCommands(options)
     model = "Show or change the model of this conversation"
     modes = "|".join(TOOL_PROGRESS_MODES)
     beside = "Work on a prompt beside this conversation and post the result here"
     thoughts = "Show the model's thoughts, or choose how much it thinks"
     run = "Run a shell command, with the same rules as the agent's"
     return (
-        CommandSpec("model", "Agent", model, desk.model, "[NAME|default]", needs=options.models),
+        CommandSpec("model", "Agent", model, commands.model, "[NAME|default]", needs=options.models),
         CommandSpec(
             "personality",
             "Agent",
             "Show or change my personality in this conversation",
-            desk.personality,
+            commands.personality,
             "[NAME|default]",
         ),
-        CommandSpec("tools", "Agent", "List my tools and why some are off", desk.tools, "[list]"),
+        CommandSpec("tools", "Agent", "List my tools and why some are off", commands.tools, "[list]"),
         CommandSpec(
             "toolsets",
             "Agent",
             "Switch groups of tools on or off in this conversation",
-            desk.toolsets,
+            commands.toolsets,
             "[on NAME|off NAME|default]",
         ),
         CommandSpec("verbose", "Agent", "Choose how much to show of tool use", verbose, modes, places=CHAT_ONLY),
         CommandSpec("background", "Agent", beside, background, "PROMPT", places=CHAT_ONLY),
-        CommandSpec("terminal", "Agent", run, desk.terminal, f"COMMAND [{_IN_BACKGROUND}]", owners_only=True),
+        CommandSpec("terminal", "Agent", run, commands.terminal, f"COMMAND [{_IN_BACKGROUND}]", owners_only=True),
         CommandSpec("reasoning", "Agent", thoughts, reasoning, "[level]"),  # a longer hint would fill a menu
-        CommandSpec("voice", "Agent", "Have answers spoken as well", desk.voice, "[on|off|auto]"),
+        CommandSpec("voice", "Agent", "Have answers spoken as well", commands.voice, "[on|off|auto]"),
     )
 
 
@@ -250,11 +250,11 @@ class _AgentCommands:
         wanted = call.arguments.lower()
         if not wanted:
             chosen = _settings(tx, call).voice or "off"
-            return f"Voice: {chosen}. {_SPOKEN[chosen]} Change it with /voice on|off|auto."
-        if wanted not in _SPOKEN:
+            return f"Voice: {chosen}. {_VOICE_TEXTS[chosen]} Change it with /voice on|off|auto."
+        if wanted not in _VOICE_TEXTS:
             return "Use /voice on, /voice off or /voice auto."
         _choose(tx, call, voice=wanted)
-        return f"{_SPOKEN[wanted]} {_LASTS}"
+        return f"{_VOICE_TEXTS[wanted]} {_LASTS}"
 
     def terminal(self, tx: Transaction, call: CommandCall) -> Answer:
         """Begin a turn that makes this one call of the terminal tool: same guard, approvals and journal."""

@@ -61,7 +61,7 @@ def _decide(tx: Transaction, call: CommandCall, approval_id: str, verdict: Verdi
     said = decisions.decide(tx, one, verdict, person)
     if said != decisions.ONLY_OWNERS:
         decisions.update_message(tx, one)
-    return said if here or not _is_shared(call) else f"{approval_id} has been answered."
+    return said if here or call.key.is_private else f"{approval_id} has been answered."
 
 
 def _here(tx: Transaction, call: CommandCall) -> list[Approval]:
@@ -74,21 +74,17 @@ def _elsewhere(call: CommandCall, waiting: Sequence[Approval]) -> str:
     if not waiting:
         return "No approval request is waiting."
     # What others have asked for is no affair of those who read along here.
-    lines = [f"/{call.name} {one.id}" if _is_shared(call) else f"/{call.name} {summarize(one)}" for one in waiting]
+    lines = [f"/{call.name} {summarize(one) if call.key.is_private else one.id}" for one in waiting]
     return "\n".join(["No approval request is waiting here. Waiting in other chats:", *lines])
 
 
 def _not_waiting(tx: Transaction, call: CommandCall, approval_id: str) -> str:
     """Say how a request ended, to those who could see it anyway."""
     known = approvals.get(tx, approval_id)
-    is_theirs = _of_this_chat(tx, call, approval_id) is not None or (call.role == "owner" and not _is_shared(call))
+    is_theirs = _of_this_chat(tx, call, approval_id) is not None or call.is_owners_own
     if known is not None and not known.is_waiting and is_theirs:
         return render_outcome(known)
     return f"No approval request {approval_id} is waiting."
-
-
-def _is_shared(call: CommandCall) -> bool:
-    return not call.key.is_private
 
 
 def _of_this_chat(tx: Transaction, call: CommandCall, approval_id: str) -> Approval | None:

@@ -7,7 +7,7 @@ from gateway.clock import for_people
 from gateway.commands.registry import Answer, CommandCall, CommandReply, CommandSpec, TurnStart
 from gateway.commands.transcript_files import FORMATS, TranscriptFormat, render_transcript
 from gateway.commands.wording import age, quote
-from gateway.messages import Choice, Media, Part, Text
+from gateway.messages import Choice, Media, Text
 from gateway.store import compactions, inbox, outbox, sessions, transcripts, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.search import Window, reader_in, search
@@ -88,18 +88,15 @@ def retry(tx: Transaction, call: CommandCall) -> Answer:
     if isinstance(found, str):
         return found
     session, exchange = found
-    parts = tuple(part for message in exchange.messages if message.role == "user" for part in _own(message.parts))
+    said = (part for message in exchange.messages if message.role == "user" for part in message.parts)
+    # Without what was added for the model.
+    parts = tuple(part for part in said if not (isinstance(part, Text) and part.origin in (CHAT, EVENT, HERMES)))
     if not parts:
         return "The last turn was not started by a message, so there is nothing to retry."
     if not call.key.is_private and (asked := _asked_by_another(tx, call, exchange)):
         return f"The last request was made by {asked}. Only they can retry it."
-    _take_away(tx, session, exchange)
+    _hide_from_model(tx, session, exchange)
     return CommandReply("", starts=TurnStart(parts=parts))
-
-
-def _own(parts: tuple[Part, ...]) -> list[Part]:
-    """Return what the sender said and sent, without what was added for the model."""
-    return [part for part in parts if not (isinstance(part, Text) and part.origin in (CHAT, EVENT, HERMES))]
 
 
 def _asked_by_another(tx: Transaction, call: CommandCall, exchange: Exchange) -> str:
@@ -144,13 +141,13 @@ def undo_pressed(tx: Transaction, call: CommandCall) -> Answer:
     return CommandReply(_undo(tx, session, exchange), in_place=True)
 
 
-def _take_away(tx: Transaction, session: Session, exchange: Exchange) -> None:
+def _hide_from_model(tx: Transaction, session: Session, exchange: Exchange) -> None:
     transcripts.undo(tx, session.id, exchange)
     compactions.forget_count(tx, session.id)
 
 
 def _undo(tx: Transaction, session: Session, exchange: Exchange) -> str:
-    _take_away(tx, session, exchange)
+    _hide_from_model(tx, session, exchange)
     return f"Removed:\n{_describe(exchange)}\n\n{_NOT_UNDONE}"
 
 

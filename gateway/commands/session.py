@@ -91,11 +91,9 @@ def stop(tx: Transaction, call: CommandCall) -> str:
     is_stopped = turns.request_stop(tx, key)
     running = len(processes.read_running_in(tx, call.processes_of or key, by=_whose(call)))
     prompts = len(turns.list_in_background(tx, call.key, by=_whose(call)))
-    in_background = " and ".join(
-        f"{count} background {one if count == 1 else several}"
-        for count, one, several in ((running, "process", "processes"), (prompts, "prompt", "prompts"))
-        if count
-    )
+    counts = [count(running, "background process", "background processes")] if running else []
+    counts += [count(prompts, "background prompt")] if prompts else []
+    in_background = " and ".join(counts)
     if in_background and call.arguments.lower() == "all":
         processes.request_end(tx, call.processes_of or key, by=_whose(call))
         turns.request_stop_in_background(tx, call.key, by=_whose(call))

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal, Protocol
 
 import structlog
@@ -147,36 +146,27 @@ class Lanes:
     async def _handle_commands(self) -> int:
         """Run the oldest waiting commands, and return how many, failed ones included."""
         try:
-            handled = await self._db.write_when_possible(partial(self._run_commands, at_most=_COMMANDS_AT_ONCE))
+            handled = await self._db.write_when_possible(self._run_commands)
         except GatewayError:
             raise
-        except Exception as error:  # noqa: BLE001 one undid the others: run alone, it is found and reported
-            log.warning("commands failed together", problem=repr(error))
-            handled = await self._handle_command_alone()
+        except Exception:  # contained: it would end the gateway, and again after each start
+            log.exception("commands failed")
+            await self._db.write_when_possible(fail_next_command)
+            handled = 1
         if handled:
             self._notify_others()
             self._changes.notify("commands")
         return handled
 
-    async def _handle_command_alone(self) -> int:
-        try:
-            return await self._db.write_when_possible(partial(self._run_commands, at_most=1))
-        except GatewayError:
-            raise
-        except Exception:  # contained: it would end the gateway, and again after each start
-            log.exception("command failed")
-            await self._db.write_when_possible(fail_next_command)
-            return 1
-
-    def _run_commands(self, tx: Transaction, *, at_most: int) -> int:
-        for handled in range(at_most):
+    def _run_commands(self, tx: Transaction) -> int:
+        for handled in range(_COMMANDS_AT_ONCE):
             outcome = tx.attempt(lambda: self._next_command(tx))
             if isinstance(outcome, Exception):
                 log.error("command failed", exc_info=outcome)
                 fail_next_command(tx)
             elif not outcome:
                 return handled
-        return at_most
+        return _COMMANDS_AT_ONCE
 
     async def _look(self, group: asyncio.TaskGroup) -> float | None:
         """Run commands and begin turns until nothing more can be done now.
