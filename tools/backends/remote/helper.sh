@@ -20,7 +20,7 @@ give_up() { rm -rf "$d"; fail "$1"; }
 count_output() { # in `bytes`
   bytes=0
   for file in "$d"/output.*; do
-    [ -e "$file" ] && bytes=$((${file##*.} - 1000000000000000 + $(stat -c %s "$file")))
+    [ -s "$file" ] && bytes=$((${file##*.} - 1000000000000000 + $(stat -c %s "$file")))
   done
 }
 
@@ -51,6 +51,7 @@ store() { # $1 bytes of the beginning, and in turns at least $2 of the end
   file=$d/output.1000000000000000
   while :; do
     dd bs=65536 count=64 >> "$file" || lost=1
+    [ -s "$file" ] || [ $lost = 1 ] || break
     now=$(stat -c %s "$file")
     [ $lost = 1 ] && { size=${now:-0}; break; }
     [ "${now:-0}" = "$size" ] && break
@@ -64,7 +65,6 @@ store() { # $1 bytes of the beginning, and in turns at least $2 of the end
   done
   rest=0
   [ $lost = 1 ] && rest=$(wc -c) # a full disk must not stop the command
-  [ -s "$file" ] || rm -f "$file"
   printf 'output %s %s\n' $((total + size + rest)) $lost >&4
 }
 
@@ -172,7 +172,7 @@ op_run() {
   count_output
   section head
   if [ "$bytes" -le "$shown" ]; then
-    cat "$first"
+    [ "$bytes" = 0 ] || cat "$first"
   else
     head -c $((shown / 2)) "$first"
     section tail
@@ -184,7 +184,7 @@ op_run() {
     rm -f "$d/stdin" "$d/start_up" "$d/report" "$d/why" "$d/pid"
     ls -dt "$S"/cmd_* | tail -n +51 | while read -r old; do rm -rf "$old"; done
   else
-    rm -rf "$d"
+    rm -rf "$d" >/dev/null 3<&- 8>&- & # nobody waits for it
   fi
 }
 
