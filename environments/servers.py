@@ -72,14 +72,14 @@ class TokenPolicy(ChatPolicy):
         self, messages: Sequence[Message], tools: Sequence[Tool], emit: Emit, *, may_call: bool = True
     ) -> Message:
         # "none" leaves the text as it is: atroposlib parses calls only where vLLM is installed beside it.
-        answer = await self._ask(map(_in_own_words, messages), tools, "none")
+        answer = await self._ask(map(_restore_sampled, messages), tools, "none")
         raw: str = answer.content or ""
         while raw.endswith(self._ends):
             raw = raw.removesuffix(next(end for end in self._ends if raw.endswith(end)))  # the template adds it again
         return replace(read_reply(raw), provider_data=json.dumps({"raw": raw}))
 
 
-def _in_own_words(message: Message) -> dict[str, Any]:
+def _restore_sampled(message: Message) -> dict[str, Any]:
     """Give a reply back as it was sampled, to the letter, so that the next prompt extends its tokens."""
     if message.role == "assistant" and message.provider_data:
         return {"role": "assistant", "content": json.loads(message.provider_data)["raw"]}

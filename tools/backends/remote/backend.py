@@ -75,7 +75,7 @@ class RemoteProcesses:
             return {process_id: ProcessStatus(is_running=False, note=note) for process_id in ids}
         except (BackendFailed, CallRefused):
             return {}
-        return {process_id: _status(*words) for process_id, words in answer.facts.items()}
+        return {process_id: _read_status(*words) for process_id, words in answer.facts.items()}
 
     async def read(self, handle: ProcessHandle, *, since: int = 0, max_bytes: int = 200_000) -> OutputChunk:
         answer = await self._ask(handle, "read", since=since, most=max_bytes)
@@ -144,23 +144,23 @@ class RemoteBackend(RemoteProcesses):
             "shown": 8 * max(most, 1),  # a character has four bytes at most, and half of them are the tail
             "small": most,
             "keeps": int(command.keeps_output),
-            "lifeline": "cut_off" if self.place.sees_us_go else "",
+            "lifeline": "cut_off" if self.place.notices_disconnect else "",
         }
         environment = self._environment(command)
         try:
             answer = await self.ask_made(
-                "run", values, functions=_functions(command, environment), data=command.stdin,
+                "run", values, functions=_define_functions(command, environment), data=command.stdin,
                 seconds=min(seconds, _LONGEST_SECONDS) + _GRACE_SECONDS,
             )  # fmt: skip
         except CallRefused as error:
             raise _explain(error, command.workdir or self.workspace) from error
         except BaseException:
             # The helper ends it by itself, unless it cannot see that we are gone.
-            if not self.place.sees_us_go:
+            if not self.place.notices_disconnect:
                 await asyncio.shield(self._end(process_id))
             raise
-        finished = _collect(answer, command, environment | {MARK: process_id}, most)
-        if finished.shell is not None and (home := _variables(answer).get("HOME", "")).startswith("/"):
+        finished = _read_outcome(answer, command, environment | {MARK: process_id}, most)
+        if finished.shell is not None and (home := _read_environment(answer).get("HOME", "")).startswith("/"):
             self.home = home  # now it is known
         return finished
 
@@ -172,7 +172,9 @@ class RemoteBackend(RemoteProcesses):
         process_id = f"proc_{secrets.token_hex(6)}"
         values = self._values(command, process_id) | {"interactive": "1" if command.interactive else ""}
         try:
-            answer = await self.ask_made("spawn", values, functions=_functions(command, self._environment(command)))
+            answer = await self.ask_made(
+                "spawn", values, functions=_define_functions(command, self._environment(command))
+            )
         except CallRefused as error:
             raise _explain(error, command.workdir or self.workspace) from error
         pid = "".join(answer.facts["pid"])
@@ -203,7 +205,7 @@ class RemoteBackend(RemoteProcesses):
             "dir": command.workdir or self.workspace,
             "text": text,
             "pty": "1" if command.pty else "",
-            "start_up": _start_up(command, f"{self.place.state}/{process_id}") if _is_shell(command) else "",
+            "start_up": _write_start_up(command, f"{self.place.state}/{process_id}") if _is_shell(command) else "",
         }
 
     async def keep(self, text: str) -> str:
@@ -218,14 +220,14 @@ def _is_shell(command: Command) -> bool:
     return command.variables is not None and not command.argv
 
 
-def _functions(command: Command, environment: Mapping[str, str]) -> str:
+def _define_functions(command: Command, environment: Mapping[str, str]) -> str:
     """Return the definitions of `setup` and `payload`, which the helper calls in the process of the command."""
     exports = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     payload = "run_pty" if command.pty else f"exec $setsid {shlex.join(command.argv)}" if command.argv else "run_text"
     return "\n".join(["setup() {", *exports, ":", "}", f"payload() {{ {payload}; }}"])
 
 
-def _start_up(command: Command, folder: str) -> str:
+def _write_start_up(command: Command, folder: str) -> str:
     """Return the lines a shell begins with, so that it has the variables of the last and reports its own."""
     lines = ["unset BASH_ENV"]
     for name, value in (command.variables or {}).items():
@@ -245,7 +247,7 @@ def _describe_end(children: str, stubborn: str, advice: str) -> str:
     return describe_children({"left_children": int(children), "stubborn": int(stubborn)}, advice)
 
 
-def _status(state: str, size: str, *ending: str) -> ProcessStatus:
+def _read_status(state: str, size: str, *ending: str) -> ProcessStatus:
     if state == "running":
         return ProcessStatus(is_running=True, output_bytes=int(size))
     ended, code, children, stubborn = ending
@@ -258,12 +260,12 @@ def _status(state: str, size: str, *ending: str) -> ProcessStatus:
     )
 
 
-def _collect(answer: HelperAnswer, command: Command, set_by_us: Mapping[str, str], most: int) -> Finished:
+def _read_outcome(answer: HelperAnswer, command: Command, set_by_us: Mapping[str, str], most: int) -> Finished:
     if "exit" not in answer.facts:
         raise BackendFailed("The command's supervisor was killed, so the outcome of the command is unknown.")
     code, children, stubborn, why = answer.facts["exit"]
     total, lost = map(int, answer.facts.get("output", ("0", "0")))
-    text, kept = _shown(answer, total, most), answer.sections.get("file", b"").decode()
+    text, kept = _cut_output(answer, total, most), answer.sections.get("file", b"").decode()
     notes = [_describe_end(children, stubborn, "start such processes with background=true.")]
     if kept and total > MAX_KEPT_BYTES:
         notes.append(f"Of {in_bytes(total)} of output, the first {in_bytes(MAX_KEPT_BYTES)} are kept.")
@@ -278,11 +280,11 @@ def _collect(answer: HelperAnswer, command: Command, set_by_us: Mapping[str, str
         output_bytes=total,
         full_output=kept if total > len(text.encode()) or "[…" in text else "",
         note=" ".join(filter(None, notes)),
-        shell=read_report(report, {**_variables(answer), **set_by_us}) if has_report else None,
+        shell=read_report(report, {**_read_environment(answer), **set_by_us}) if has_report else None,
     )
 
 
-def _shown(answer: HelperAnswer, total: int, most: int) -> str:
+def _cut_output(answer: HelperAnswer, total: int, most: int) -> str:
     head = answer.sections.get("head", b"").decode("utf-8", "replace")
     tail = answer.sections["tail"].decode("utf-8", "replace") if "tail" in answer.sections else head
     if tail is head and len(head) <= most:
@@ -293,7 +295,7 @@ def _shown(answer: HelperAnswer, total: int, most: int) -> str:
     return f"{start}\n[… {in_bytes(left_out)} of output omitted …]\n{end}"
 
 
-def _variables(answer: HelperAnswer) -> dict[str, str]:
+def _read_environment(answer: HelperAnswer) -> dict[str, str]:
     """Return the variables that the place itself gives to commands."""
     entries = answer.sections.get("env", b"").decode("utf-8", "surrogateescape").split("\0")
     given = {name: value for name, equals, value in (entry.partition("=") for entry in entries) if equals}

@@ -45,7 +45,7 @@ class Place:
     idle_seconds: int = 900
 
     state: ClassVar[str] = "/tmp/.hermes"  # noqa: S108  # the folder there for the helper's files
-    sees_us_go: ClassVar[bool] = True  # the input of a call ends when we do
+    notices_disconnect: ClassVar[bool] = True  # the input of a call ends when we do
 
     @property
     def facts(self) -> Mapping[str, Any]:

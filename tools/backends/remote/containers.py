@@ -17,7 +17,7 @@ from pathlib import Path
 from hermes_config.places import make_private
 from hermes_config.settings import DockerSettings, SingularitySettings
 from tools.backends.remote.calls import Place
-from tools.backends.remote.programs import Complaints, ProgramPlace
+from tools.backends.remote.programs import KnownErrors, ProgramPlace
 
 WORKSPACE = "/workspace"
 _LABEL = "hermes.home"
@@ -26,7 +26,7 @@ _MAKE_SECONDS = 900.0  # an image may have to be downloaded
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 _SET_IMAGE = "hermes config set terminal.{kind}.image …"
 _NO_IMAGE = "no such image|unable to find image|initializing source|could not open image|manifest unknown|making image"
-_COMPLAINTS: Complaints = (
+_KNOWN_ERRORS: KnownErrors = (
     ("permission denied while trying to connect", "this user may not use {program}", "usermod -aG docker $USER"),
     ("cannot connect to the docker|during connect", "its daemon is not running", "systemctl start docker"),
     ("unable to connect to podman", "its service is not running", "systemctl start podman.socket"),
@@ -56,19 +56,19 @@ class DockerPlace(ProgramPlace):
 
     programs = ("docker", "podman")
     package = "docker.io"
-    beginning = "No container can be used ({program})"
-    complaints = _COMPLAINTS
-    gone = "no such container|is not running|no container with name|state improper|can only create exec"
+    error_prefix = "No container can be used ({program})"
+    known_errors = _KNOWN_ERRORS
+    gone_pattern = "no such container|is not running|no container with name|state improper|can only create exec"
 
-    def words(self) -> Mapping[str, str]:
+    def error_values(self) -> Mapping[str, str]:
         return {"image": self.settings.image, "kind": "docker"}
 
-    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+    def exec_arguments(self, argv: Sequence[str]) -> Sequence[str]:
         return ("exec", "-i", self.name, *argv)
 
     async def make(self) -> None:
         made = await self.run(*self._arguments(), seconds=_MAKE_SECONDS)
-        if made.exit_code and "already in use" in made.complaint:  # stopped, or made by another process just now
+        if made.exit_code and "already in use" in made.error_text:  # stopped, or made by another process just now
             await self.run("rm", "-f", self.name)
             made = await self.run(*self._arguments(), seconds=_MAKE_SECONDS)
         if made.exit_code:
@@ -110,7 +110,7 @@ class DockerPlace(ProgramPlace):
         if not names:
             return
         ran = await self.run(*command.split(), "-f", *names)
-        if ran.exit_code and "no such" not in ran.complaint.lower():
+        if ran.exit_code and "no such" not in ran.error_text.lower():
             raise self.explain(ran)
 
 
@@ -122,14 +122,14 @@ class SingularityPlace(ProgramPlace):
 
     programs = ("apptainer", "singularity")
     package = "apptainer"
-    beginning = "No instance can be used ({program})"
-    complaints = _COMPLAINTS
-    gone = "no instance found"
+    error_prefix = "No instance can be used ({program})"
+    known_errors = _KNOWN_ERRORS
+    gone_pattern = "no instance found"
 
-    def words(self) -> Mapping[str, str]:
+    def error_values(self) -> Mapping[str, str]:
         return {"image": self.settings.image, "kind": "singularity"}
 
-    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+    def exec_arguments(self, argv: Sequence[str]) -> Sequence[str]:
         return ("exec", "--cleanenv", "--pwd", "/", f"instance://{self.name}", *argv)
 
     async def make(self) -> None:
@@ -140,13 +140,12 @@ class SingularityPlace(ProgramPlace):
         isolated += [] if self.network else ["--net", "--network", "none"]
         arguments = ("instance", "start", *isolated, *self.settings.options, self._image(), self.name)
         started = await self.run(*arguments, seconds=_MAKE_SECONDS)
-        if started.exit_code and "already exists" not in started.complaint:
+        if started.exit_code and "already exists" not in started.error_text:
             raise self.explain(started)
         await self._watch()
 
     def _image(self) -> str:
-        image = self.settings.image
-        return image if "://" in image else os.path.expanduser(image)
+        return os.path.expanduser(self.settings.image)  # leaves addresses such as docker://debian as they are
 
     async def _watch(self) -> None:
         """Start the process that stops the instance: it waits for the end of an idle command inside."""

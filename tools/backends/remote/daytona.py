@@ -38,7 +38,7 @@ class DaytonaPlace(Place):
     title: str = "the sandbox at Daytona"
     _commands: str = ""  # the address for commands, while the sandbox runs
 
-    sees_us_go: ClassVar[bool] = False  # a command there has no input
+    notices_disconnect: ClassVar[bool] = False  # a command there has no input
 
     async def call(self, call: bytes, seconds: float) -> bytes:
         """Run the helper. Its input and output go as base64: a command has no input, and its result is text."""
@@ -81,7 +81,7 @@ class DaytonaPlace(Place):
             if state != _STARTED:
                 await self._request("POST", f"/sandbox/{self.name}/start", seconds=_MAKE_SECONDS)
         except PlaceGone:
-            await self._request("POST", "/sandbox", self._wanted(), seconds=_MAKE_SECONDS)
+            await self._request("POST", "/sandbox", self._build_request(), seconds=_MAKE_SECONDS)
         try:
             async with asyncio.timeout(_MAKE_SECONDS):
                 while (found := await self._find())["state"] != _STARTED:
@@ -92,7 +92,7 @@ class DaytonaPlace(Place):
         except TimeoutError as error:
             raise PlaceFailed("No sandbox can be used: Daytona takes too long to start it.", "try again") from error
 
-    def _wanted(self) -> dict[str, Any]:
+    def _build_request(self) -> dict[str, Any]:
         optional = {"snapshot": self.settings.image, "target": self.settings.target}
         return {
             "name": self.name,
@@ -136,14 +136,14 @@ class DaytonaPlace(Place):
                 content = bytearray()
                 while len(content) < _MAX_BYTES and (piece := await response.content.readany()):
                     content += piece
-                return _check(response.status, content)
+                return _read_answer(response.status, content)
         except TimeoutError as error:
             raise PlaceFailed("No sandbox can be used: Daytona does not answer.", "try again later") from error
         except (aiohttp.ClientError, OSError) as error:
             raise PlaceFailed("No sandbox can be used: Daytona cannot be reached.", "check the network") from error
 
 
-def _check(status: int, content: bytes | bytearray) -> Any:
+def _read_answer(status: int, content: bytes | bytearray) -> Any:
     answer: Any = {}
     with contextlib.suppress(ValueError):  # an error may be a page
         answer = json.loads(content)

@@ -57,12 +57,12 @@ class RemoteFiles:
 
     async def look(self, path: str) -> FileFacts | None:
         answer = await self._ask("look", path)
-        return _facts(answer) if answer.facts else None
+        return _read_facts(answer) if answer.facts else None
 
     async def read(self, path: str, *, max_bytes: int) -> FileContent:
         seconds = SHORT_CALL_SECONDS + max_bytes / _TRANSFER_BYTES_PER_SECOND
         answer = await self._ask("content", path, {"most": max_bytes}, seconds=seconds)
-        return FileContent(content=answer.sections["content"], facts=_facts(answer))
+        return FileContent(content=answer.sections["content"], facts=_read_facts(answer))
 
     async def read_lines(self, path: str, *, first: int, count: int) -> LinesRead:
         answer = await self._ask("lines", path, {"first": first, "count": count})
@@ -71,7 +71,7 @@ class RemoteFiles:
         return LinesRead(
             lines=tuple(FileLine(text=text.rstrip("\r"), left_out_bytes=int(cut)) for cut, _, text in read),
             total_lines=int(last.removeprefix("total:")),
-            counted_all=_facts(answer).size_bytes <= MAX_LOOKED_AT_BYTES,
+            counted_all=_read_facts(answer).size_bytes <= MAX_LOOKED_AT_BYTES,
         )
 
     async def write(self, path: str, content: bytes, *, expected_version: str = "") -> WrittenFile:
@@ -112,7 +112,7 @@ class RemoteFiles:
         else:
             grep = f"grep -nHE -m {MAX_MATCHES_PER_FILE} -e {quote(search.pattern)}"
             finished = await self._run(search_command(text=f"{find} -size -20000 -exec {grep} {{}} +"))
-            matches = [found for line in finished.output.split("\n") if (found := _match(line))]
+            matches = [found for line in finished.output.split("\n") if (found := _parse_match(line))]
             if not matches and _BAD_PATTERN.search(finished.output):
                 raise FileRefused("The pattern is not a valid regular expression. Escape characters meant literally.")
         return Found(matches=tuple(matches[: search.limit]), more=max(0, len(matches) - search.limit))
@@ -125,24 +125,24 @@ class RemoteFiles:
         except PlaceFailed as error:
             raise FileRefused(str(error), reason=str(error).rstrip(".")) from error
         except CallRefused as error:
-            raise refused(path, _reason(str(error))) from error
+            raise refused(path, _describe_reason(str(error))) from error
 
 
-def _reason(word: str) -> str:
+def _describe_reason(word: str) -> str:
     name, _, size = word.partition(" ")
     if name == "binary":
         return f"it is a binary file of {in_bytes(int(size or 0))}; inspect it with a command"
     return _OWN_WORDS.get(name) or REASONS.get(getattr(errno, name, 0), name)
 
 
-def _facts(answer: HelperAnswer) -> FileFacts:
+def _read_facts(answer: HelperAnswer) -> FileFacts:
     mode, size, *version = answer.facts["facts"]
     kind = stat.S_IFMT(int(mode, 16))
     named: FileKind = "file" if kind == stat.S_IFREG else "folder" if kind == stat.S_IFDIR else "other"
     return FileFacts(kind=named, size_bytes=int(size), version=" ".join(version))
 
 
-def _match(line: str) -> Match | None:
+def _parse_match(line: str) -> Match | None:
     found = _LINE.fullmatch(line)
     if found is None or not found[1].startswith("/"):
         return None

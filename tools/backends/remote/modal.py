@@ -39,7 +39,7 @@ class ModalPlace(Place):
     _client: Any = None
     _sandbox: Any = None
 
-    sees_us_go: ClassVar[bool] = False  # the input of a call stays open at Modal
+    notices_disconnect: ClassVar[bool] = False  # the input of a call stays open at Modal
 
     async def call(self, call: bytes, seconds: float) -> bytes:
         async with self._translate(seconds) as modal:

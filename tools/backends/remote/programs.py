@@ -15,19 +15,19 @@ from tools.backends.remote.calls import SHORT_CALL_SECONDS, Place, PlaceFailed, 
 
 _NEEDED = ("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")
 _MAX_ANSWER_BYTES = 300_000_000
-_MAX_COMPLAINT_BYTES = 20_000
+_MAX_ERROR_BYTES = 20_000
 
-Complaints = Sequence[tuple[str, str, str]]
+KnownErrors = Sequence[tuple[str, str, str]]
 """Patterns of what programs say, each with the reason and the next step for people. The first that fits counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProgramResult:
     """How a program of this machine ended."""
 
     exit_code: int
     output: bytes
-    complaint: str
+    error_text: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,25 +38,25 @@ class ProgramPlace(Place):
 
     programs: ClassVar[Sequence[str]]  # the first that is installed counts
     package: ClassVar[str]
-    beginning: ClassVar[str]  # of a sentence about an error
-    complaints: ClassVar[Complaints]
-    gone: ClassVar[str]  # a pattern of what is said when the place is not there
+    error_prefix: ClassVar[str]  # of a sentence about an error
+    known_errors: ClassVar[KnownErrors]
+    gone_pattern: ClassVar[str]  # a pattern of what is said when the place is not there
 
-    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+    def exec_arguments(self, argv: Sequence[str]) -> Sequence[str]:
         """Return the arguments that run something inside."""
         raise NotImplementedError
 
-    def words(self) -> Mapping[str, str]:
+    def error_values(self) -> Mapping[str, str]:
         """Return what sentences about errors name."""
         raise NotImplementedError
 
     async def call(self, call: bytes, seconds: float) -> bytes:
-        ran = await self.run(*self.enter(helper_argv()), stdin=call, seconds=seconds)
+        ran = await self.run(*self.exec_arguments(helper_argv()), stdin=call, seconds=seconds)
         if ran.exit_code and not ran.output:
             raise self.explain(ran)
         return ran.output
 
-    async def run(self, *arguments: str, stdin: bytes = b"", seconds: float = SHORT_CALL_SECONDS) -> Ran:
+    async def run(self, *arguments: str, stdin: bytes = b"", seconds: float = SHORT_CALL_SECONDS) -> ProgramResult:
         program = self.find_program()
         try:
             return await _run([program, *arguments], stdin, seconds)
@@ -72,20 +72,20 @@ class ProgramPlace(Place):
             raise PlaceFailed(f"{' or '.join(names)} is not installed.", f"apt install {self.package}")
         return found
 
-    def explain(self, ran: Ran) -> PlaceFailed:
+    def explain(self, ran: ProgramResult) -> PlaceFailed:
         """Say what has failed, from what the program has said."""
-        if re.search(self.gone, ran.complaint, re.IGNORECASE):
+        if re.search(self.gone_pattern, ran.error_text, re.IGNORECASE):
             return PlaceGone(f"{self.title.capitalize()} has ended.")
-        values = {"program": Path(self.find_program()).name, **self.words()}
-        beginning = self.beginning.format_map(values)
-        for pattern, reason, step in self.complaints:
-            if re.search(pattern, ran.complaint, re.IGNORECASE):
+        values = {"program": Path(self.find_program()).name, **self.error_values()}
+        beginning = self.error_prefix.format_map(values)
+        for pattern, reason, step in self.known_errors:
+            if re.search(pattern, ran.error_text, re.IGNORECASE):
                 return PlaceFailed(f"{beginning}: {reason.format_map(values)}.", step.format_map(values))
-        said = ran.complaint.splitlines()[-1][:300] if ran.complaint else f"exit code {ran.exit_code}"
+        said = ran.error_text.splitlines()[-1][:300] if ran.error_text else f"exit code {ran.exit_code}"
         return PlaceFailed(f"{beginning}: {said.rstrip('.')}.", "hermes doctor --live")
 
 
-async def _run(argv: Sequence[str], stdin: bytes, seconds: float) -> Ran:
+async def _run(argv: Sequence[str], stdin: bytes, seconds: float) -> ProgramResult:
     """Run a program whose input stays open until it ends. It is killed when we are cancelled, or the time is up.
 
     Raises PlaceFailed when it cannot be started, TimeoutError.
@@ -100,20 +100,20 @@ async def _run(argv: Sequence[str], stdin: bytes, seconds: float) -> Ran:
         raise PlaceFailed(f"{argv[0]} cannot be started ({(error.strerror or '').lower()}).") from error
     try:
         async with asyncio.timeout(seconds):
-            output, complaint, _ = await asyncio.gather(
+            output, error_text, _ = await asyncio.gather(
                 _read(process.stdout, _MAX_ANSWER_BYTES),
-                _read(process.stderr, _MAX_COMPLAINT_BYTES),
+                _read(process.stderr, _MAX_ERROR_BYTES),
                 _feed(process, stdin),
             )
             code = await process.wait()
     finally:
         await asyncio.shield(_reap(process))
-    return Ran(code, output, complaint.decode("utf-8", "replace").strip())
+    return ProgramResult(code, output, error_text.decode("utf-8", "replace").strip())
 
 
 async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(ConnectionError):  # it has ended; its exit code and complaint tell why
+    with contextlib.suppress(ConnectionError):  # it has ended; its exit code and stderr tell why
         process.stdin.write(stdin)
         await process.stdin.drain()
 

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 from hermes_config.places import make_private
 from hermes_config.settings import SshSettings
 from tools.backends.remote.calls import PlaceFailed
-from tools.backends.remote.programs import Complaints, ProgramPlace
+from tools.backends.remote.programs import KnownErrors, ProgramPlace
 
 _KEPT_SECONDS = 600
 _CHANGED = "the key of {host} is not the one that is known: it was installed anew, or somebody is in between"
 _COMPARE = "compare the fingerprint with that machine's; if it is right: ssh-keygen -R {known_as}, then {connect}"
 _COPY = "ssh-copy-id {port}{user}@{host}, or hermes config set terminal.ssh.key …"
-_COMPLAINTS: Complaints = (
+_KNOWN_ERRORS: KnownErrors = (
     ("identification has changed", _CHANGED, _COMPARE),
     ("host key verif", "the key of {host} is not known yet", "{connect}, compare the fingerprint, and answer yes"),
     ("unprotected private key", "others can read the private key {key}", "chmod 600 {key}"),
@@ -43,11 +43,11 @@ class SshPlace(ProgramPlace):
 
     programs = ("ssh",)
     package = "openssh-client"
-    beginning = "No command can be run on {host} (ssh)"
-    complaints = _COMPLAINTS
-    gone = "(?!)"  # it is there or not
+    error_prefix = "No command can be run on {host} (ssh)"
+    known_errors = _KNOWN_ERRORS
+    gone_pattern = "(?!)"  # it is there or not
 
-    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+    def exec_arguments(self, argv: Sequence[str]) -> Sequence[str]:
         if not self.settings.host:
             raise PlaceFailed("No machine to work on is set.", "hermes config set terminal.ssh.host …")
         return (*self.options(), "-T", self.settings.host, f"exec {shlex.join(argv)}")
@@ -79,7 +79,7 @@ class SshPlace(ProgramPlace):
         arguments += [f"-i{_expand(chosen.key)}", "-oIdentitiesOnly=yes"] if chosen.key else []
         return [*arguments, f"-J{chosen.jump}"] if chosen.jump else arguments
 
-    def words(self) -> Mapping[str, str]:
+    def error_values(self) -> Mapping[str, str]:
         host, number, user = self.settings.host, self.settings.port, self.settings.user or getuser()
         port = f"-p {number} " if number else ""
         return {
