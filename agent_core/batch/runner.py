@@ -32,8 +32,8 @@ from tools.workplaces import sandbox_problem
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
-MOST_LOSSES = 4  # of one task, before it counts as the reason
-MOST_FRUITLESS = 8  # workers in a row that ended before their first outcome
+MAX_LOSSES = 4  # of one task, before it counts as the reason
+MAX_FAILED_STARTS = 8  # workers in a row that ended before their first outcome
 _METRICS = (
     *("completed", "partial", "error", "api_calls", "attempts", "input_tokens", "output_tokens", "cost_micros"),
     *("seconds", "model", "provider", "toolsets", "tool_stats"),
@@ -126,7 +126,10 @@ def run_batch(
         try:
             if left:
                 run = _Run(left, folder, options, settings.model.name, progress, show)
-                run.check_budget()
+                if run.is_over_budget():
+                    raise InputRefused(
+                        "The run has spent its budget already. Raise --max-cost or --max-total-tokens to go on."
+                    )
                 with _open_engine(settings, options, folder.work) as open_worker:
                     asyncio.run(run.run(open_worker))
         finally:
@@ -156,14 +159,10 @@ class _Run:
     progress: BatchProgress
     show: Show
     _losses: Counter[Key] = field(default_factory=Counter)
-    _fruitless: int = 0
+    _failed_starts: int = 0
     _outcomes: asyncio.Queue[tuple[BatchTask, Row] | None] = field(default_factory=asyncio.Queue)
 
-    def check_budget(self) -> None:
-        if self._is_spent():
-            raise InputRefused("The run has spent its budget already. Raise --max-cost or --max-total-tokens to go on.")
-
-    def _is_spent(self) -> bool:
+    def is_over_budget(self) -> bool:
         most_micros, most_tokens = self.options.max_cost_usd * 1_000_000, self.options.max_tokens
         return 0 < most_micros <= self.progress.cost_micros or 0 < most_tokens <= self.progress.tokens
 
@@ -173,14 +172,14 @@ class _Run:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self.options.workers, len(self.left))):
-                    group.create_task(self._tend(open_worker))
+                    group.create_task(self._keep_worker(open_worker))
         finally:
             self._outcomes.put_nowait(None)
             await storing
 
-    async def _tend(self, open_worker: Callable[[], WorkerLink]) -> None:
+    async def _keep_worker(self, open_worker: Callable[[], WorkerLink]) -> None:
         while self.left:
-            if self._fruitless >= MOST_FRUITLESS:
+            if self._failed_starts >= MAX_FAILED_STARTS:
                 raise RuntimeError("Workers end as soon as they start.")
             link = open_worker()
             try:
@@ -188,7 +187,7 @@ class _Run:
                     for _ in range(min(self.options.batch_size, len(self.left))):
                         group.create_task(self._work(link))
             except* WorkerLost as lost:
-                self._fruitless += 1
+                self._failed_starts += 1
                 log.warning("batch worker lost", problem=str(lost.exceptions[0]), waiting=len(self.left))
             finally:
                 await link.close()
@@ -200,14 +199,14 @@ class _Run:
                 row = await link.run(task)
             except BaseException:  # also when a neighbour found out first
                 self._losses[task.key] += 1
-                if self._losses[task.key] < MOST_LOSSES:
+                if self._losses[task.key] < MAX_LOSSES:
                     self.left.appendleft(task)
                 else:
                     row = begin_row(task, self.model, Redactor()) | {"error": "Its worker died each time."}
                     self._outcomes.put_nowait((task, row))
                 raise
             self._outcomes.put_nowait((task, row))
-            self._fruitless = 0
+            self._failed_starts = 0
 
     async def _store(self) -> None:
         """Write what has come meanwhile with one sync for each file."""
@@ -221,7 +220,7 @@ class _Run:
             await asyncio.to_thread(self.folder.append, finished)
             for _, row in finished:
                 self.progress.add(row)
-            if self.left and self._is_spent():
+            if self.left and self.is_over_budget():
                 self.progress.is_over_budget = True
                 self.left.clear()
             self.show(self.progress)
@@ -256,19 +255,18 @@ class BatchRunner:
             folder = RunFolder.open(Path(parent), "run", batch_size=self._options.batch_size, resume=False, facts={})
             run_batch(wanted, folder, settings, self._options, show=self._show)
             rows: dict[Key, Row] = dict(folder.read())
-        return [_to_result(rows[task.key]) for task in wanted]
+        return [
+            {
+                "task_id": row["task_id"],
+                "trajectory": row["conversations"],
+                "success": row["success"],
+                "metrics": {name: row[name] for name in _METRICS},
+            }
+            for row in (rows[task.key] for task in wanted)
+        ]
 
     def save_results(self, results: Iterable[Mapping[str, Any]], path: str | Path) -> None:
         """Write results as JSONL. Raises InputRefused when the file exists."""
         if Path(path).exists():
             raise InputRefused(f"{path} exists already. Name another file.")
         append(Path(path), map(dump, results))
-
-
-def _to_result(row: Row) -> dict[str, Any]:
-    return {
-        "task_id": row["task_id"],
-        "trajectory": row["conversations"],
-        "success": row["success"],
-        "metrics": {name: row[name] for name in _METRICS},
-    }
