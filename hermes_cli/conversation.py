@@ -181,7 +181,7 @@ async def _converse_at_terminal(opened: OpenedStore, parts: ChatParts, key: Sess
         attached = await attachments.take_files(named)
         for part in attached:
             if part.problem:
-                view.note(f"{part.name}: {part.problem}", style="yellow")
+                view.note(f"{part.name}: {part.problem}", style="red")
         answer = await chat.say(text, emit, files=attached)
         used = await db.read(partial(_find_chosen_model, key=key)) or usual
         return answer

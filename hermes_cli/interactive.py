@@ -96,7 +96,7 @@ class InteractiveChat:
             async with asyncio.timeout(self.wait_seconds):
                 return await answered
         except TimeoutError:
-            self.view.note(f"No answer within {self.wait_seconds:g} s, so it was not done.", style="yellow")
+            self.view.note(f"No answer within {self.wait_seconds:g} s, so it was not done.")
             return "nobody"
         finally:
             self._question = None
@@ -142,7 +142,7 @@ class InteractiveChat:
             self.view.end(await self.say(text, self.view, find_files(text)))
         except asyncio.CancelledError:
             self.view.discard()
-            self.view.note("Stopped.\n", style="yellow")
+            self.view.note("Stopped.\n")
         except (ModelError, CommandRefused) as error:
             self.view.discard()
             self.view.note(f"{self.view.clean(str(error))}\n", style="red")

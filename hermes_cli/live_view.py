@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
+from textwrap import wrap
 from typing import Any, ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -117,7 +118,7 @@ class LiveView:
 
     def ask(self, lines: Sequence[str]) -> None:
         """Write a question, whose first line is its heading."""
-        self._print(Text(lines[0], style="bold yellow"))
+        self._print(Text(lines[0], style="bold magenta"))
         self.write("\n".join(lines[1:]) + "\n")
 
     def unfold(self) -> None:
@@ -158,6 +159,8 @@ class LiveView:
         self._last_result = self.clean("\n".join(lines))
         is_diff = self._last_result.startswith("--- ")
         full = [line for line in self._last_result.splitlines() if line.strip()][2 if is_diff else 0 :]
+        if failed:  # the reason must be readable to its end
+            full = [piece for line in full for piece in wrap(line, max(self.width() - 2, 20))]
         limit = _FOLDED_DIFF_LINES if is_diff else _FOLDED_LINES
         shown = full if len(full) == limit + 1 else full[:limit]  # a line is as long as saying that it is left out
         head = (

@@ -200,6 +200,7 @@ def test_markdown_keeps_line_breaks_writes_addresses_and_has_no_blank_edges() ->
         ('{"output": "", "error": null, "exit_code": 0}', ["(no output)"], ["exit code"]),
         ('{"output": "boom", "exit_code": 2}', ["✗ terminal", "boom", "exit code 2"], ["●"]),
         ('{"error": "There is no file x"}', ["✗ terminal", "There is no file x"], ["●"]),
+        (f'{{"error": "{"reason " * 12}end"}}', ["\n  reason", "end\n"], ["…"]),
         ('{"city": "Oslo", "degrees": 3}', ["\n  city: Oslo\n  degrees: 3\n"], ["{"]),
         (f'{{"output": "{"word " * 40}", "exit_code": 0}}', ["…\n"], ["\nword"]),
         ("plain words with hunter2", ["plain words with ***"], ["hunter2"]),
