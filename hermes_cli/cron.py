@@ -135,7 +135,7 @@ def history(job: str, limit: int, as_json: bool) -> None:
         chosen = book.find(tx, AT_TERMINAL, job) if job else None
         runs = store.read_history(tx, chosen.id if chosen else "", limit=limit)
         zones = {one.id: one.timezone for one in store.list_jobs(tx)}
-        return [(one, zones.get(one.job_id, book.timezone)) for one in runs]
+        return [(one, zones.get(one.job_id, book.options.timezone)) for one in runs]
 
     runs = _refuse(lambda: read_store(opened, read)) or []
     opened.print_list(

@@ -124,6 +124,6 @@ def _list(tx: Transaction, by: Author) -> str:
 def _show_history(tx: Transaction, book: JobBook, by: Author, name: str) -> str:
     job = book.find(tx, by, name) if name else None
     runs = cron.read_history(tx, job.id if job else "", person_id=by.whose, limit=_RUNS_SHOWN)
-    zone = job.timezone if job else book.timezone
+    zone = job.timezone if job else book.options.timezone
     lines = [f"- {'' if job else run.job_name + ', '}{describe_run(run, zone)}" for run in runs]
     return "\n".join(lines) or "Nothing has run yet."

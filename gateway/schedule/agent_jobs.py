@@ -56,7 +56,7 @@ class AgentJobs:
             case "history":
                 job = self.book.find(tx, by, name) if name else None
                 runs = cron.read_history(tx, job.id if job else "", person_id=by.whose, limit=_RUNS_SHOWN)
-                zone = job.timezone if job else self.book.timezone
+                zone = job.timezone if job else self.book.options.timezone
                 return {"runs": [f"{run.job_name}: {describe_run(run, zone)}" for run in runs]}
             case "create":
                 job = self.book.create(tx, by, wish)

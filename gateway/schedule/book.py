@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
 from gateway.clock import now_ms
 from gateway.messages import Address
@@ -68,12 +69,25 @@ class JobWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobBook:
-    starter: RunStarter
-    timezone: str  # where the owner lives
+class JobOptions:
+    """The choices for jobs here. The book of jobs needs also to know who has access."""
+
+    timezone: str = "UTC"  # where the owner lives
+    accounts: Callable[[], Collection[str]] = tuple
     models: Callable[[], Collection[str]] = tuple
     toolsets: Callable[[], Collection[str]] = tuple
     skills: Callable[[], Collection[str]] = tuple
+    load_skill: Callable[[str], Text | None] = lambda name: None
+
+    def open(self, role_of: RoleOf) -> "JobBook":
+        starter = RunStarter(role_of=role_of, accounts=self.accounts(), load_skill=self.load_skill)
+        return JobBook(options=self, starter=starter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBook:
+    options: JobOptions
+    starter: RunStarter
 
     def create(self, tx: Transaction, by: Author, wish: JobWish) -> Job:
         """Make a job; raises JobRefused."""
@@ -94,7 +108,7 @@ class JobBook:
             source=by.source,
             kind="",
             schedule="",
-            timezone=self.timezone,
+            timezone=self.options.timezone,
             anchor_ms=0,
             prompt="",
             deliver="",
@@ -115,20 +129,17 @@ class JobBook:
         return changed
 
     def _apply(self, tx: Transaction, by: Author, job: Job, wish: JobWish) -> Job:
-        job = replace(
-            job,
-            name=_check_name(tx, job, wish.name) if wish.name is not None else job.name,
-            prompt=check_prompt(wish.prompt) if wish.prompt is not None else job.prompt,
-            model=self._check_model(wish.model) if wish.model is not None else job.model,
-            toolsets=_check_names(wish.toolsets, "toolset", self.toolsets)
-            if wish.toolsets is not None
-            else job.toolsets,
-            skills=_check_names(wish.skills, "skill", self.skills) if wish.skills is not None else job.skills,
-            repeats=_check_number(wish.repeat, "repeat", "times") if wish.repeat is not None else job.repeats,
-            budget_tokens=_check_number(wish.budget, "budget", "tokens a day")
-            if wish.budget is not None
-            else job.budget_tokens,
+        changes: tuple[tuple[str, str | None, Callable[[str], str | int]], ...] = (
+            ("name", wish.name, lambda text: _check_name(tx, job, text)),
+            ("prompt", wish.prompt, check_prompt),
+            ("model", wish.model, self._check_model),
+            ("toolsets", wish.toolsets, lambda text: _check_names(text, "toolset", self.options.toolsets)),
+            ("skills", wish.skills, lambda text: _check_names(text, "skill", self.options.skills)),
+            ("repeats", wish.repeat, lambda text: _check_number(text, "repeat", "times")),
+            ("budget_tokens", wish.budget, lambda text: _check_number(text, "budget", "tokens a day")),
         )
+        checked: dict[str, Any] = {name: check(text) for name, text, check in changes if text is not None}
+        job = replace(job, **checked)
         if wish.schedule is not None or (wish.timezone is not None and job.kind != "once"):
             job = _with_schedule(job, wish.schedule or job.schedule, wish.timezone or job.timezone)
         if wish.deliver is not None:
@@ -154,7 +165,7 @@ class JobBook:
         )
 
     def _check_model(self, name: str) -> str:
-        known = list(self.models())
+        known = list(self.options.models())
         if name and name not in known:
             near = get_close_matches(name, known, n=2) or known[:3]
             raise JobRefused(f"There is no model {name[:80]!r} here. Use {' or '.join(near) or 'the default'}.")
@@ -206,28 +217,6 @@ class JobBook:
             last = cron.read_history(tx, job.id, limit=1)
             raise JobRefused(f"“{job.name}” could not run: {last[0].reason if last else 'try again'}.")
         return job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions:
-    """The choices for jobs here. The book of jobs needs also to know who has access."""
-
-    timezone: str = "UTC"
-    accounts: Callable[[], Collection[str]] = tuple
-    models: Callable[[], Collection[str]] = tuple
-    toolsets: Callable[[], Collection[str]] = tuple
-    skills: Callable[[], Collection[str]] = tuple
-    load_skill: Callable[[str], Text | None] = lambda name: None
-
-    def open(self, role_of: RoleOf) -> JobBook:
-        starter = RunStarter(role_of=role_of, accounts=self.accounts(), load_skill=self.load_skill)
-        return JobBook(
-            starter=starter,
-            timezone=self.timezone,
-            models=self.models,
-            toolsets=self.toolsets,
-            skills=self.skills,
-        )
 
 
 def _with_schedule(job: Job, text: str, timezone: str) -> Job:

@@ -68,7 +68,7 @@ def _take(tx: Transaction, book: JobBook, entry: str, report: SyncReport) -> Non
     if known is not None and known.source == "config" and known.definition == entry and known.status_reason != REMOVED:
         return
     try:
-        wish = _read_wish(data, book.timezone)
+        wish = _read_wish(data, book.options.timezone)
         if known is None:
             job = book.create(tx, _FROM_SETTINGS, wish)
             report.changed.append(f"{name} is new")

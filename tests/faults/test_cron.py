@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.messages import Address
-from gateway.schedule.book import Author, JobBook, JobWish
-from gateway.schedule.runs import RunStarter
+from gateway.schedule.book import Author, JobOptions, JobWish
 from gateway.store import cron
 from gateway.store.cron import JobRun
 from gateway.store.db.connection import Transaction
@@ -49,7 +48,7 @@ async def make_job(stage: SocketStage) -> str:
             sender_id="local",
             origin=Address(account="socket", chat="a"),
         )
-        book = JobBook(starter=RunStarter(role_of=lambda tx, key, user: "owner", accounts=("socket",)), timezone="UTC")
+        book = JobOptions(accounts=lambda: ("socket",)).open(lambda tx, key, user: "owner")
         return book.create(tx, by, JobWish(schedule="in 1 second", prompt="say tick")).id
 
     try:

@@ -14,8 +14,7 @@ from gateway import clock
 from gateway.clock import ProcessClock
 from gateway.messages import Address, SessionKey
 from gateway.policies.access import Role
-from gateway.schedule.book import Author, JobBook, JobWish
-from gateway.schedule.runs import RunStarter
+from gateway.schedule.book import Author, JobBook, JobOptions, JobWish
 from gateway.schedule.scheduler import Scheduler
 from gateway.store import cron
 from gateway.store.cron import Job, JobRun
@@ -66,18 +65,15 @@ def serve(roles: dict[str, Role | None]) -> Any:
 
 
 def make_book(roles: dict[str, Role | None] | None = None, *, timezone: str = "UTC") -> JobBook:
-    starter = RunStarter(
-        role_of=serve(roles or {"42": "owner", "7": "member", "9": "guest"}),
-        accounts=(ACCOUNT, "other"),
-        load_skill=SKILLS.get,
-    )
-    return JobBook(
-        starter=starter,
+    options = JobOptions(
         timezone=timezone,
+        accounts=lambda: (ACCOUNT, "other"),
         models=lambda: ("demo", "openai/gpt-5"),
         toolsets=lambda: ("core", "clock", "todo"),
         skills=SKILLS.keys,
+        load_skill=SKILLS.get,
     )
+    return options.open(serve(roles or {"42": "owner", "7": "member", "9": "guest"}))
 
 
 class MoodyModel:

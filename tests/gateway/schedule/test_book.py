@@ -11,27 +11,20 @@ from gateway.commands.registry import CommandCall
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.schedule import book
 from gateway.schedule.agent_jobs import AgentJobs
-from gateway.schedule.book import JobOptions, JobWish
+from gateway.schedule.book import JobWish
 from gateway.schedule.targets import JobRefused
 from gateway.store import chats, cron, inbox, sessions, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from tests.gateway.scene import ACCOUNT, inbound, rows
-from tests.gateway.schedule.scene import ADA, BEN, SKILLS, START, FakeClock, make_book, serve
+from tests.gateway.schedule.scene import ADA, BEN, START, FakeClock, make_book, serve
 from tools.approval.gate import NotApproved
 from tools.base import ToolContext, ToolFailed
 from tools.builtin.cronjob import CronRequest, cronjob_tool
 from tools.provenance import Passage, Provenance
 
 BOOK = make_book(timezone="Europe/Berlin")
-OPTIONS = JobOptions(
-    timezone="Europe/Berlin",
-    accounts=lambda: (ACCOUNT, "other"),
-    models=lambda: ("demo", "openai/gpt-5"),
-    toolsets=lambda: ("core", "clock"),
-    skills=SKILLS.keys,
-)
-COMMANDS = make_commands(jobs=OPTIONS)
+COMMANDS = make_commands(jobs=BOOK.options)
 
 
 @pytest.fixture(autouse=True)
