@@ -3,7 +3,7 @@
 import shlex
 
 from gateway.commands.registry import CommandCall, CommandSpec
-from gateway.messages import Address
+from gateway.messages import Sender
 from gateway.schedule.book import AT_TERMINAL, Author, JobBook, JobOptions, JobWish
 from gateway.schedule.targets import JobRefused
 from gateway.schedule.wording import describe_job, describe_made, describe_run
@@ -43,18 +43,9 @@ def cron_commands(options: JobOptions) -> tuple[CommandSpec, ...]:
 
 
 def _author(call: CommandCall) -> Author:
-    key = call.key
     if call.person_id is None:
         raise JobRefused("I do not know whose job this would be.")
-    return Author(
-        person_id=call.person_id,
-        role=call.role,
-        source="chat",
-        account=key.account_name,
-        sender_id=call.sender_id,
-        sender_name=call.sender_name,
-        origin=Address(account=key.account_name, chat=key.chat, thread=key.thread),
-    )
+    return Author.of(call.key, call.person_id, call.role, Sender(id=call.sender_id, name=call.sender_name))
 
 
 def _carry_out(tx: Transaction, book: JobBook, by: Author, arguments: str) -> str:
@@ -110,7 +101,7 @@ def _given(wish: JobWish) -> dict[str, str]:
 
 
 def _list(tx: Transaction, by: Author) -> str:
-    jobs = cron.list_jobs(tx, by.whose)
+    jobs = cron.list_jobs(tx, by.whose, by.place)
     if not jobs:
         return f"Nothing is scheduled. For example:\n{EXAMPLE}"
     lines = []
@@ -123,7 +114,8 @@ def _list(tx: Transaction, by: Author) -> str:
 
 def _show_history(tx: Transaction, book: JobBook, by: Author, name: str) -> str:
     job = book.find(tx, by, name) if name else None
-    runs = cron.read_history(tx, job.id if job else "", person_id=by.whose, limit=_RUNS_SHOWN)
+    whose = {"person_id": by.whose, "place": by.place}
+    runs = cron.read_history(tx, job.id if job else "", **whose, limit=_RUNS_SHOWN)
     zone = job.timezone if job else book.options.timezone
     lines = [f"- {'' if job else run.job_name + ', '}{describe_run(run, zone)}" for run in runs]
     return "\n".join(lines) or "Nothing has run yet."

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from gateway.changes import Changes
-from gateway.messages import Address
+from gateway.messages import Sender
 from gateway.policies.access import Role, lesser
 from gateway.schedule.book import AT_TERMINAL, Author, JobBook, JobWish
 from gateway.schedule.targets import JobRefused
@@ -52,10 +52,11 @@ class AgentJobs:
         )
         match request.action:
             case "list":
-                return {"jobs": [self._describe(tx, job) for job in cron.list_jobs(tx, by.whose)]}
+                return {"jobs": [self._describe(tx, job) for job in cron.list_jobs(tx, by.whose, by.place)]}
             case "history":
                 job = self.book.find(tx, by, name) if name else None
-                runs = cron.read_history(tx, job.id if job else "", person_id=by.whose, limit=_RUNS_SHOWN)
+                whose = {"person_id": by.whose, "place": by.place}
+                runs = cron.read_history(tx, job.id if job else "", **whose, limit=_RUNS_SHOWN)
                 zone = job.timezone if job else self.book.options.timezone
                 return {"runs": [f"{run.job_name}: {describe_run(run, zone)}" for run in runs]}
             case "create":
@@ -94,12 +95,5 @@ class AgentJobs:
         now = self.book.starter.role_of(tx, last.key, last.sender_id)
         if now is None:
             raise ToolFailed("Nothing was changed: the person who asked has no access any more.")
-        return Author(
-            person_id=last.person_id,
-            role=lesser(now, cast(Role, last.role)),
-            source="chat",
-            account=last.key.account_name,
-            sender_id=last.sender_id,
-            sender_name=last.sender_name,
-            origin=Address(account=last.key.account_name, chat=last.key.chat, thread=last.key.thread),
-        )
+        sender = Sender(id=last.sender_id, name=last.sender_name)
+        return Author.of(last.key, last.person_id, lesser(now, cast(Role, last.role)), sender)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from gateway.clock import now_ms
-from gateway.messages import Address
+from gateway.messages import Address, Sender, SessionKey
 from gateway.policies.access import Role
 from gateway.schedule.runs import RunStarter, end_open_runs, schedule_of
 from gateway.schedule.targets import JobRefused, choose_target
@@ -43,6 +43,21 @@ class Author:
     sender_name: str = ""
     origin: Address | None = None
     sees_all: bool = False  # at the terminal: the jobs of everybody
+    place: str | None = None  # the group that reads along: only jobs that report to it are shown
+
+    @classmethod
+    def of(cls, key: SessionKey, person_id: str, role: Role, sender: Sender) -> "Author":
+        """Return the author of what is asked for in a chat."""
+        return cls(
+            person_id=person_id,
+            role=role,
+            source="chat",
+            account=key.account_name,
+            sender_id=sender.id,
+            sender_name=sender.name,
+            origin=Address(account=key.account_name, chat=key.chat, thread=key.thread),
+            place=None if key.is_private else f"{key.account_name}:{key.chat}",
+        )
 
     @property
     def whose(self) -> str | None:
@@ -173,10 +188,10 @@ class JobBook:
 
     def find(self, tx: Transaction, by: Author, name: str) -> Job:
         """Find a job by name or id; raises JobRefused with the nearest."""
-        job = cron.find(tx, name.strip(), by.whose)
+        job = cron.find(tx, name.strip(), by.whose, by.place)
         if job is not None:
             return job
-        known = [one.name for one in cron.list_jobs(tx, by.whose)]
+        known = [one.name for one in cron.list_jobs(tx, by.whose, by.place)]
         near = get_close_matches(name, known, n=2, cutoff=0.5) or known[:5]
         there = f"There are: {', '.join(near)}." if near else "There are no jobs yet."
         raise JobRefused(f"There is no job {name.strip()[:60]!r}. {there}")

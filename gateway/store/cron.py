@@ -111,18 +111,18 @@ def get(tx: Transaction, job_id: str) -> Job | None:
     return tx.read_one(Job, "SELECT * FROM cron_jobs WHERE id = ?", job_id)
 
 
-def find(tx: Transaction, name: str, person_id: str | None) -> Job | None:
-    """Find a job by its id or name among those of a person, or of everybody; names of one's own come first."""
+def find(tx: Transaction, name: str, person_id: str | None, place: str | None = None) -> Job | None:
+    """Find a job by its id or name among those that `list_jobs` returns; names of one's own come first."""
     query = """SELECT * FROM cron_jobs WHERE (id = ?1 OR lower(name) = lower(?1)) AND (?2 IS NULL OR person_id = ?2)
-                ORDER BY id = ?1 DESC, person_id = 'owner' DESC LIMIT 1"""
-    return tx.read_one(Job, query, name, person_id)
+                  AND (?3 IS NULL OR place = ?3) ORDER BY id = ?1 DESC, person_id = 'owner' DESC LIMIT 1"""
+    return tx.read_one(Job, query, name, person_id, place)
 
 
-def list_jobs(tx: Transaction, person_id: str | None = None) -> list[Job]:
-    """Return the jobs of a person, or of everybody, those due next first."""
-    query = """SELECT * FROM cron_jobs WHERE ?1 IS NULL OR person_id = ?1
+def list_jobs(tx: Transaction, person_id: str | None = None, place: str | None = None) -> list[Job]:
+    """Return the jobs of a person, or of everybody, that report to a chat, or to any, those due next first."""
+    query = """SELECT * FROM cron_jobs WHERE (?1 IS NULL OR person_id = ?1) AND (?2 IS NULL OR place = ?2)
                 ORDER BY status <> 'active', next_ms IS NULL, next_ms, name"""
-    return tx.read_all(Job, query, person_id)
+    return tx.read_all(Job, query, person_id, place)
 
 
 def list_from_settings(tx: Transaction) -> list[Job]:
@@ -310,11 +310,14 @@ def count_undelivered(tx: Transaction, outbox_id: int, problem: str) -> str:
     return f"The answer of the job {row['job_name']!r} did not reach {where}: {problem}. See: hermes cron history"
 
 
-def read_history(tx: Transaction, job_id: str = "", *, person_id: str | None = None, limit: int = 20) -> list[JobRun]:
-    """Return the last runs of a job, or of all jobs of a person or of everybody, newest first."""
+def read_history(
+    tx: Transaction, job_id: str = "", *, person_id: str | None = None, place: str | None = None, limit: int = 20
+) -> list[JobRun]:
+    """Return the last runs of a job, or of all that `list_jobs` returns, newest first."""
     query = f"""{_RUNS} WHERE (?1 = '' OR r.job_id = ?1) AND (?2 IS NULL OR r.person_id = ?2)
-                ORDER BY r.due_ms DESC, r.id DESC LIMIT ?3"""
-    return [_run(row) for row in tx.all(query, job_id, person_id, limit)]
+                   AND (?3 IS NULL OR r.job_id IN (SELECT id FROM cron_jobs WHERE place = ?3))
+                ORDER BY r.due_ms DESC, r.id DESC LIMIT ?4"""  # noqa: S608
+    return [_run(row) for row in tx.all(query, job_id, person_id, place, limit)]
 
 
 def list_in_trouble(tx: Transaction) -> list[Job]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from playground.model_script import ModelAnswer, ScriptedCall, ask_for, say
@@ -28,6 +29,69 @@ async def test_of_two_members_neither_reaches_what_is_the_others(tmp_path: Path)
             await _what_was_spent(on, owner, ada, bob)
             assert SECRET not in "".join(on.telegram.texts(bob))
             await running.stop()
+
+
+TRACES = {  # what Ada leaves in her private chat
+    "memory": {"action": "set", "key": "flower", "value": f"Ada likes {SECRET} by the window"},
+    "todo": {"action": "create", "content": f"buy {SECRET}"},
+    "cronjob": {"action": "create", "name": "watering", "schedule": "every day at 09:00", "prompt": f"water {SECRET}"},
+    "file_write": {"path": "notes.txt", "content": f"{SECRET} by the window"},
+}
+READS = {  # every tool that members have, and how it might be asked for what is somebody else's
+    "clock": [{}],
+    "cronjob": [{"action": "list"}, {"action": "history"}, {"action": "run", "name": "watering"}],
+    "memory": [{"action": "get", "key": "flower"}, {"action": "list"}, {"action": "search", "query": "Ada window"}],
+    "session_search": [{"query": "likes by the window"}, {"query": "water", "person": "Ada"}],
+    "todo": [{"action": "list"}],
+}
+READS_OF_A_WORKSPACE = {
+    "file_read": [{"path": "notes.txt"}],
+    "file_search": [{"pattern": "window"}, {"pattern": "window", "path": "/"}],
+    "file_patch": [{"path": "notes.txt", "old_string": "window", "new_string": "door"}],
+    "file_write": [{"path": "mine.txt", "content": "window"}],
+    "process": [{"action": "list"}],
+    "skill_manage": [{"action": "delete", "name": "token-usage"}],
+    "skill_view": [{"name": "token-usage"}],
+    "skills_categories": [{}],
+    "skills_list": [{}],
+    "terminal": [{"command": "cat ~/notes.txt ../*/notes.txt; grep -rs window ~ .."}],
+}
+ASKED_MUCH = {"access": {"messages_per_minute": 0}, "agent": {"enabled_toolsets": ["core", "session"]}}
+COMMANDS = (
+    *("/memory", "/memory search window", "/memory why flower", "/memory forget flower", "/memory undo"),
+    *("/cron", "/cron history", "/cron run watering", "/cron remove watering"),
+    *("/search window", "/sessions", "/resume window", "/history", "/status", "/usage", "/tools", "/retry", "/undo"),
+)
+
+
+async def test_no_tool_or_command_tells_one_person_or_a_group_about_another(tmp_path: Path) -> None:
+    async with stage(tmp_path, config=ASKED_MUCH) as on:
+        owner, ada, bob = on.person("Olga", id=OWNER), on.person("Ada"), on.person("Bob")
+        group = on.people.make_group("Friends", members=[owner, ada, bob])["id"]
+        async with on.gateway():
+            await _let_in(on, ada, bob)
+            await on.ask(owner, f"/allow{BOT} here", "Everyone", chat=group)
+            on.model.script(_call(TRACES.items()), say("All of it is noted."))
+            await on.ask(ada, f"by the window I like {SECRET}", "All of it is noted.")
+            assert on.home.rows("SELECT key FROM memories") == [("flower",)]
+            offered = {tool["function"]["name"] for tool in on.model.bodies[-1]["tools"]}
+            assert offered == {*READS, *READS_OF_A_WORKSPACE}
+            for answer, person, chat in (("One.", bob, bob), ("Two.", bob, group), ("Three.", ada, group)):
+                # Her own workspace is hers in a group too.
+                asked = READS if person == ada else READS | READS_OF_A_WORKSPACE
+                on.model.script(_call((name, way) for name, ways in asked.items() for way in ways), say(answer))
+                await on.ask(person, f"{BOT} look everywhere", answer, chat=chat)
+                assert SECRET not in on.model.words()
+                for command in COMMANDS:
+                    name, _, rest = command.partition(" ")
+                    assert SECRET not in await _told(on, person, f"{name}{BOT} {rest}", chat=chat), command
+            assert SECRET not in "".join((*on.telegram.texts(bob), *on.telegram.texts(group)))
+            assert "flower" in await _told(on, ada, "/memory")
+
+
+def _call(calls: Iterable[tuple[str, Mapping[str, str]]]) -> ModelAnswer:
+    made = enumerate(calls)
+    return ask_for(*(ScriptedCall(name=name, id=f"c{at}", arguments=json.dumps(way)) for at, (name, way) in made))
 
 
 async def _let_in(on: Stage, *people: int) -> None:
