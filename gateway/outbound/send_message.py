@@ -64,7 +64,9 @@ class Sending:
         self.changes.notify("outbox", account=await self.db.write_when_possible(unit))
 
     def _look_up(self, tx: Transaction, task_id: str, to: str) -> tuple[ChatPlace, Target, str]:
-        turn_id, asked = _read_turn(tx, task_id)
+        turn_id, asked = inbox.read_asking(tx, task_id)
+        if not asked:
+            raise ToolFailed("Not sent: the turn that asked for it is over.")
         here = asked[-1].address
         rights = _Rights(tx=tx, sending=self, asked=asked)
         place = rights.find_place(to)
@@ -177,14 +179,3 @@ def in_words(place: ChatPlace) -> str:
         what = f"{what} with {name}" if place.kind == "dm" else f"{what} named {name}"
     home = ", the home there" if place.is_home else ""
     return f"{what} on {place.account.partition('@')[0].capitalize()}{home} ({place.id})"
-
-
-def _read_turn(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
-    """Return the running turn of a session and the messages it answers."""
-    # Named: the index by session holds all turns that it ever had.
-    running = "SELECT id FROM turns INDEXED BY turns_one_per_session WHERE session_id = ? AND state <> 'done'"
-    row = tx.one(running, session_id)
-    asked = [message for message in inbox.read_turn(tx, row["id"]) if message.asks] if row is not None else []
-    if row is None or not asked:
-        raise ToolFailed("Not sent: the turn that asked for it is over.")
-    return row["id"], asked

@@ -79,15 +79,12 @@ class AgentJobs:
         return as_data(job, last[0] if last else None)
 
     def _find_author(self, tx: Transaction, session_id: str) -> Author:
-        if tx.exists("SELECT 1 FROM sessions WHERE id = ? AND platform = 'cli'", session_id):
-            return AT_TERMINAL
-        row = tx.one(
-            "SELECT id FROM turns INDEXED BY turns_one_per_session WHERE session_id = ? AND state <> 'done'", session_id
-        )
-        asked = [message for message in inbox.read_turn(tx, row["id"]) if message.asks] if row is not None else []
+        _, asked = inbox.read_asking(tx, session_id)
         if not asked:
             raise ToolFailed("Nothing was changed: the turn that asked for it is over.")
         last = asked[-1]
+        if last.is_at_terminal:
+            return AT_TERMINAL
         if last.key.platform == cron.PLATFORM:
             raise ToolFailed("A scheduled job cannot make or change jobs.")
         if len({message.person_id for message in asked}) > 1 or not last.person_id:

@@ -128,6 +128,11 @@ class Accepted:
         return text_of(self.parts)
 
     @property
+    def is_at_terminal(self) -> bool:
+        """Return whether it was typed at the terminal, where nobody but the owner types."""
+        return self.key.platform == "cli"
+
+    @property
     def said(self) -> str:
         return words_of(self.parts)
 
@@ -293,6 +298,16 @@ def defer(tx: Transaction, inbox_id: int, wait_ms: int) -> None:
 
 def read_turn(tx: Transaction, turn_id: str) -> list[Accepted]:
     return [_accepted(row) for row in tx.all("SELECT * FROM inbox WHERE turn_id = ? ORDER BY sent_ms, id", turn_id)]
+
+
+def read_asking(tx: Transaction, session_id: str) -> tuple[str, list[Accepted]]:
+    """Return the turn that runs in a session and the messages that ask in it, at least one; neither when it is over."""
+    # At the terminal no row says that a turn runs.
+    query = """SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session_id
+                WHERE t.session_id = ? AND (t.state <> 'done' OR s.platform = 'cli') ORDER BY t.rowid DESC LIMIT 1"""
+    turn_id: str = tx.value(query, session_id) or ""
+    asked = [message for message in read_turn(tx, turn_id) if message.asks]
+    return (turn_id, asked) if asked else ("", [])
 
 
 def read_waiting_behind(tx: Transaction, turn_id: str) -> list[Accepted]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from gateway.clock import now_ms
 from gateway.messages import SessionKey
-from gateway.store import cron, inbox, sessions, trail
+from gateway.store import cron, inbox, trail
 from gateway.store.db.connection import Transaction, Value, build
 from gateway.store.inbox import Accepted
 from gateway.store.people import OWNER
@@ -99,13 +99,10 @@ def access_in(key: SessionKey, person_id: str | None) -> MemoryAccess | None:
     return MemoryAccess(scope="person", person_id=person_id) if person_id else None
 
 
-def access_of_session(tx: Transaction, session_id: str) -> tuple[MemoryAccess | None, str | None]:
+def access_of_session(tx: Transaction, session_id: str) -> tuple[MemoryAccess | None, str]:
     """Return the memories of the turn that runs in a session, and the turn's id."""
-    running = sessions.find_running_turn(tx, session_id)
-    if running is None:
-        return None, None
-    turn_id, _ = running
-    return access_of_messages(tx, inbox.read_turn(tx, turn_id)), turn_id
+    turn_id, asked = inbox.read_asking(tx, session_id)
+    return access_of_messages(tx, asked), turn_id
 
 
 def access_of_messages(tx: Transaction, messages: Sequence[Accepted]) -> MemoryAccess | None:
@@ -114,7 +111,7 @@ def access_of_messages(tx: Transaction, messages: Sequence[Accepted]) -> MemoryA
     if not asked:
         return None
     last = asked[-1]
-    if last.key.platform == "cli":  # at the terminal, where nobody but the owner types
+    if last.is_at_terminal:
         return OWNERS
     is_one = len({message.person_id for message in asked}) == 1
     key = cron.find_readers(tx, last.key, last.person_id)

@@ -191,14 +191,6 @@ def find_untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
     return tx.read_one(EndedSession, query, session_id, *REASONS)
 
 
-def find_running_turn(tx: Transaction, session_id: str) -> tuple[str, bool] | None:
-    """Return the turn that runs in a session, and whether it is at the terminal; its rows never say that they run."""
-    query = """SELECT t.id, s.platform FROM turns t JOIN sessions s ON s.id = t.session_id
-                WHERE t.session_id = ? AND (t.state <> 'done' OR s.platform = 'cli') ORDER BY t.rowid DESC LIMIT 1"""
-    row = tx.one(query, session_id)
-    return (row["id"], row["platform"] == "cli") if row is not None else None
-
-
 def mark_told(tx: Transaction, session_id: str) -> None:
     tx.execute("UPDATE sessions SET reset_told = 1 WHERE id = ?", session_id)
 

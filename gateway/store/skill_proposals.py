@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from gateway.clock import now_ms
 from gateway.messages import Address
-from gateway.store import inbox, sessions
+from gateway.store import inbox
 from gateway.store.db.connection import Row, Transaction, build
-from gateway.store.people import OWNER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +37,12 @@ class Proposer:
 
 def find_proposer(tx: Transaction, session_id: str) -> Proposer | None:
     """Return the turn that runs in a session; None unless only an owner asks in it."""
-    running = sessions.find_running_turn(tx, session_id)
-    if running is None:
-        return None
-    turn_id, is_at_terminal = running
-    if is_at_terminal:
-        return Proposer(turn_id=turn_id, person_id=OWNER, address=None)
-    asked = [message for message in inbox.read_turn(tx, turn_id) if message.asks]
+    turn_id, asked = inbox.read_asking(tx, session_id)
     if not asked or any(message.role != "owner" for message in asked):
         return None
     last = asked[-1]
-    return Proposer(turn_id=turn_id, person_id=last.person_id, address=last.key.reply_address(last.message_id))
+    address = None if last.is_at_terminal else last.key.reply_address(last.message_id)
+    return Proposer(turn_id=turn_id, person_id=last.person_id, address=address)
 
 
 def add(tx: Transaction, proposal: SkillProposal) -> int:

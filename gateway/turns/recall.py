@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gateway.store import cron, inbox, sessions
+from gateway.store import cron, inbox
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.search import OWNER_READS, Filter, FoundMessage, Reader, Window, reader_in, search
@@ -37,13 +37,11 @@ class Recall:
 
 def find_reader(tx: Transaction, session_id: str) -> tuple[str, Reader]:
     """Return the turn of a session that runs now, and who reads its answer."""
-    running = sessions.find_running_turn(tx, session_id)
-    if running is None:
+    turn_id, asked = inbox.read_asking(tx, session_id)
+    if not asked:
         raise ToolFailed("Nothing was searched: the turn that asked for it is over.")
-    turn_id, is_at_terminal = running
-    if is_at_terminal:
+    if asked[-1].is_at_terminal:
         return turn_id, OWNER_READS
-    asked = [message for message in inbox.read_turn(tx, turn_id) if message.asks]
     people = {message.person_id for message in asked}
     key = cron.find_readers(tx, asked[-1].key, asked[-1].person_id)
     # Several people who ask together in a private chat: nobody's own conversations.

@@ -81,7 +81,7 @@ def explain_unfit(wish: JobWish, timezone: str, now_ms: int) -> str:
 def create_job(tx: Transaction, book: JobBook, wish: JobWish) -> Job:
     """Make the job, with the skills that exist here. A chat that is unknown here becomes the home, or else a file."""
     author = replace(AT_TERMINAL, source="import")
-    known = book.skills() if wish.skills else ()
+    known = book.options.skills() if wish.skills else ()
     wish = replace(wish, skills=",".join(name for name in (wish.skills or "").split(",") if name in known))
     for deliver in (wish.deliver, HOME):
         try:

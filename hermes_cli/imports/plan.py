@@ -256,7 +256,7 @@ def _plan_jobs(plan: ImportPlan, home: PeerHome) -> None:
     except ConfigError as error:
         plan.leave("cron jobs", str(error))
         return
-    timezone = open_book(plan.state.opened).timezone
+    timezone = open_book(plan.state.opened).options.timezone
     ours = read_store(plan.state.opened, lambda tx: cron.list_jobs(tx, OWNER)) or []
     taken = {job.name.lower() for job in ours}
     for wish, is_on in found:

@@ -37,14 +37,16 @@ TRACES = {  # what Ada leaves in her private chat
     "cronjob": {"action": "create", "name": "watering", "schedule": "every day at 09:00", "prompt": f"water {SECRET}"},
     "file_write": {"path": "notes.txt", "content": f"{SECRET} by the window"},
 }
-READS = {  # every tool that members have, and how it might be asked for what is somebody else's
+READS: dict[
+    str, list[dict[str, str]]
+] = {  # every tool that members have, and how it might be asked for what is somebody else's
     "clock": [{}],
     "cronjob": [{"action": "list"}, {"action": "history"}, {"action": "run", "name": "watering"}],
     "memory": [{"action": "get", "key": "flower"}, {"action": "list"}, {"action": "search", "query": "Ada window"}],
     "session_search": [{"query": "likes by the window"}, {"query": "water", "person": "Ada"}],
     "todo": [{"action": "list"}],
 }
-READS_OF_A_WORKSPACE = {
+READS_OF_A_WORKSPACE: dict[str, list[dict[str, str]]] = {
     "file_read": [{"path": "notes.txt"}],
     "file_search": [{"pattern": "window"}, {"pattern": "window", "path": "/"}],
     "file_patch": [{"path": "notes.txt", "old_string": "window", "new_string": "door"}],
