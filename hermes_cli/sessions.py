@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Literal
@@ -17,10 +18,11 @@ from gateway.store import transcripts
 from gateway.store.db.connection import Transaction
 from gateway.store.search import EVERYTHING, OWNER_READS, Filter, Window
 from gateway.store.search import search as find
-from hermes_cli.opening import confirm, create_file, open_home, read_store, with_store
+from hermes_cli.opening import OpenedStore, confirm, create_file, open_home, read_store, with_store
 from hermes_config.redaction import Redactor
 
 _ALL = 10_000_000  # messages
+_SEARCHED = 1_000  # sessions, for one with a similar name
 _NONE_YET = 'No conversations yet. Begin one: hermes chat -q "hello"'
 
 
@@ -54,7 +56,7 @@ def show(session: str, limit: int, as_json: bool) -> None:
     opened = open_home(make=False)
     entries = read_store(opened, query)
     if entries is None:
-        raise _no_session(session)
+        raise _no_session(opened, session)
     if as_json:
         from agent_core.openai_format import message_to_openai
 
@@ -130,7 +132,7 @@ def export(session: str, form: TranscriptFormat | Literal["sharegpt"], output: P
 
     text = read_store(opened, query)
     if not text:
-        raise _no_session(session)
+        raise _no_session(opened, session)
     if output is None:
         click.echo(text, nl=False)
         return
@@ -151,7 +153,7 @@ def delete(session: str, yes: bool) -> None:
     opened = open_home(make=False)
     found = read_store(opened, lambda tx: store.find(tx, session))
     if found is None:
-        raise _no_session(session)
+        raise _no_session(opened, session)
     title = opened.redactor.clean(found.title) or "(no title)"
     confirm(f"Delete “{title}” ({found.key})?", yes=yes, command=f"hermes sessions delete {session} --yes")
     media, backends = build_media_files(opened.home), process_backends(opened.settings.terminal)
@@ -189,8 +191,14 @@ def render_session(tx: Transaction, session: store.Session, form: TranscriptForm
     return redactor.clean(render_transcript(session, entries, form))
 
 
-def _no_session(name: str) -> click.ClickException:
-    return click.ClickException(f"No session, or more than one, matches {name!r}. `hermes sessions list` shows them.")
+def _no_session(opened: OpenedStore, name: str) -> click.ClickException:
+    recent = read_store(opened, lambda tx: store.recent(tx, limit=_SEARCHED)) or []
+    names = [known for one in recent for known in (one.id, one.key)]
+    near = [known for known in names if known.startswith(name)][:3] or get_close_matches(name, names, n=3, cutoff=0.8)
+    hint = f" Did you mean {' or '.join(near)}?" if near and name else ""
+    return click.ClickException(
+        f"No session, or more than one, matches {name!r}.{hint} `hermes sessions list` shows them."
+    )
 
 
 def _describe(window: Window, redactor: Redactor) -> dict[str, object]:

@@ -76,6 +76,16 @@ def test_a_conversation_is_named_by_its_key_and_by_nothing_that_fits_several() -
         assert "`hermes sessions list` shows them" in shown.stderr
 
 
+@pytest.mark.parametrize("action", ["show", "export", "delete"])
+def test_the_nearest_conversations_are_named(action: str) -> None:
+    newest = ids()[0]
+    misspelt = run("sessions", action, newest[:-1] + ("0" if newest[-1] != "0" else "1"))
+    assert misspelt.exit_code == 1
+    assert f"Did you mean {newest}" in misspelt.output
+    assert all(one in run("sessions", action, newest[:8]).output for one in ids())
+    assert "`hermes sessions list` shows them." in run("sessions", action, "zebra").output
+
+
 def test_search_finds_what_was_said() -> None:
     found = run("sessions", "search", "lighthouse", "--role", "user")
     assert found.exit_code == 0
