@@ -53,22 +53,26 @@ _UP_TO_1000, _ANY = click.IntRange(1, 1000), click.IntRange(0)
 @click.option("--dataset-file", required=True, type=_PATH, help="JSONL: a `prompt` in each line.")
 @click.option("--run-name", required=True, help="Name of the run, and of its folder.")
 @click.option("--output-dir", default="data", type=_PATH, help="Holds the runs.")
-@click.option("--batch-size", default=20, type=_UP_TO_1000, help="Prompts at once in a worker, and in a batch file.")
+@click.option("--batch-size", default=20, type=_UP_TO_1000, help="Prompts a worker runs at once.")
 @click.option("--num-workers", "workers", default=4, type=_UP_TO_1000, help="Worker processes.")
-@click.option("--resume", is_flag=True, help="Go on with a run: prompts that are done are not run again.")
-@click.option("--distribution", default="default", help="Which toolsets each prompt is offered.")
-@click.option("--toolsets", default="", show_default=False, callback=_split, help="Offer these instead: core,web")
-@click.option("--seed", default=0, help="Of the distribution: the same seed draws the same.")
-@click.option("--max-samples", default=0, type=_ANY, help="Run only so many lines of the file; 0: all.")
+@click.option("--resume", is_flag=True, help="Continue a run; finished prompts are not run again.")
+@click.option("--distribution", default="default", help="Draws the toolsets of each prompt.")
+@click.option(
+    "--toolsets", default="", show_default=False, callback=_split, help="Offer these to every prompt: core,web"
+)
+@click.option("--seed", default=0, help="The same seed draws the same toolsets.")
+@click.option("--max-samples", default=0, type=_ANY, help="Run at most so many prompts; 0: all.")
 @click.option("-m", "--model", help="Use this model instead of the configured one.")
 @click.option("--base-url", help="Ask this server instead of the configured one.")
 @click.option("--max-iterations", "--max-turns", type=_UP_TO_1000, help="Rounds of tool calls; default: as configured.")
-@click.option("--task-timeout", "timeout_seconds", default=1800.0, type=click.FloatRange(1), help="Seconds a prompt.")
-@click.option("--attempts", default=3, type=click.IntRange(1, 20), help="Of a prompt whose model cannot be reached.")
-@click.option("--max-cost", "max_cost_usd", default=0.0, type=click.FloatRange(0), help="US dollars; 0: no limit.")
-@click.option("--max-total-tokens", "max_tokens", default=0, type=_ANY, help="Tokens of all prompts; 0: no limit.")
-@click.option("--engine", default="processes", type=click.Choice(["processes", "ray"]), help="Where the workers are.")
-@click.option("--address", default="", show_default=False, help="Of a Ray cluster; by default one is started here.")
+@click.option(
+    "--task-timeout", "timeout_seconds", default=1800.0, type=click.FloatRange(1), help="Seconds a prompt may take."
+)
+@click.option("--attempts", default=3, type=click.IntRange(1, 20), help="Tries when the model cannot be reached.")
+@click.option("--max-cost", "max_cost_usd", default=0.0, type=click.FloatRange(0), help="Limit in US dollars; 0: none.")
+@click.option("--max-total-tokens", "max_tokens", default=0, type=_ANY, help="Limit in tokens; 0: none.")
+@click.option("--engine", default="processes", type=click.Choice(["processes", "ray"]), help="What runs the workers.")
+@click.option("--address", default="", show_default=False, help="Ray cluster; by default one is started here.")
 def batch(
     dataset_file: Path,
     run_name: str,
@@ -100,7 +104,7 @@ def batch(
     except (InputRefused, ToolsetError) as refused:
         raise click.UsageError(str(refused)) from refused
     except KeyboardInterrupt:
-        click.echo("Stopped. What is done is stored; --resume goes on.", err=True)
+        click.echo("Stopped. Finished prompts are stored; continue with --resume.", err=True)
         raise SystemExit(130) from None
     _summarise(folder, progress, statistics)
     if progress.left or progress.failed:
@@ -127,7 +131,7 @@ def _summarise(folder: RunFolder, progress: BatchProgress, statistics: Mapping[s
         f"before; {progress.api_calls:,} model calls ({progress.calls_per_second:.1f} a second), {_spent(progress)}"
     )
     if progress.is_over_budget:
-        click.echo(f"The budget is spent: {progress.left:,} prompts are left. Raise it and add --resume to go on.")
+        click.echo(f"The budget is spent: {progress.left:,} prompts are left. Raise it and continue with --resume.")
     elif progress.left or progress.failed:
         click.echo(f"{progress.left + progress.failed:,} prompts are left or have failed: --resume tries them again.")
 

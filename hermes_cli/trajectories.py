@@ -73,7 +73,7 @@ def stats(files: tuple[Path, ...], tokenizer: str, as_json: bool) -> None:
 @trajectories.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
-@click.option("--max-tokens", required=True, type=click.IntRange(100), help="The most that a trajectory may have.")
+@click.option("--max-tokens", required=True, type=click.IntRange(100), help="Most tokens that a trajectory may have.")
 @click.option("--first", default=3, show_default=True, type=click.IntRange(1), help="Turns kept at the beginning.")
 @click.option("--last", default=4, show_default=True, type=click.IntRange(1), help="Turns kept at the end.")
 @_TOKENIZER

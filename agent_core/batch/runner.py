@@ -128,7 +128,7 @@ def run_batch(
                 run = _Run(left, folder, options, settings.model.name, progress, show)
                 if run.is_over_budget():
                     raise InputRefused(
-                        "The run has spent its budget already. Raise --max-cost or --max-total-tokens to go on."
+                        "The run has spent its budget already. Raise --max-cost or --max-total-tokens to continue."
                     )
                 with _open_engine(settings, options, folder.work) as open_worker:
                     asyncio.run(run.run(open_worker))

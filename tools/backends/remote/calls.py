@@ -13,7 +13,7 @@ from tools.backends.base import BackendFailed
 HELPER = "HERMES_HELPER"
 SHORT_CALL_SECONDS = 60.0
 _CONNECTION_LOST = (
-    "The connection to {place} was cut, so the outcome of the command is unknown. Look before you repeat it."
+    "The connection to {place} was cut, so the outcome of the command is unknown. Check before you repeat it."
 )
 
 

@@ -28,7 +28,7 @@ _FAILURES = {
     401: ("Daytona refuses the key", _KEY),
     402: ("the account at Daytona has no credit left", "see app.daytona.io/dashboard/billing"),
     403: ("Daytona does not allow that with this key, or its quota is used up", "see app.daytona.io/dashboard/limits"),
-    429: ("Daytona wants fewer requests", "try again in a minute"),
+    429: ("Daytona limits how often it can be asked", "try again in a minute"),
 }
 
 

@@ -16,12 +16,12 @@ from tools.backends.remote.calls import PlaceFailed
 from tools.backends.remote.programs import KnownErrors, ProgramPlace
 
 _KEPT_SECONDS = 600
-_CHANGED = "the key of {host} is not the one that is known: it was installed anew, or somebody is in between"
+_CHANGED = "the host key of {host} has changed: it was reinstalled, or somebody intercepts the connection"
 _COMPARE = "compare the fingerprint with that machine's; if it is right: ssh-keygen -R {known_as}, then {connect}"
 _COPY = "ssh-copy-id {port}{user}@{host}, or hermes config set terminal.ssh.key …"
 _KNOWN_ERRORS: KnownErrors = (
     ("identification has changed", _CHANGED, _COMPARE),
-    ("host key verif", "the key of {host} is not known yet", "{connect}, compare the fingerprint, and answer yes"),
+    ("host key verif", "the host key of {host} is not known yet", "{connect}, compare the fingerprint, and answer yes"),
     ("unprotected private key", "others can read the private key {key}", "chmod 600 {key}"),
     ("permission denied", "{host} refuses the key, or the user {user}", _COPY),
     ("could not resolve", "there is no machine {host}", "hermes config set terminal.ssh.host …"),

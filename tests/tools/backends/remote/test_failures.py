@@ -44,7 +44,7 @@ def on(kind: str, change: Callable[[Any], dict[str, Any]], words: str, fix: str)
         on(
             "ssh",
             lambda s: {"known_hosts": s.key.replace("user", "forged")},
-            "not the one that is known",
+            "has changed",
             "ssh-keygen -R",
         ),
         on("ssh", lambda s: {"key": s.key.replace("user", "other")}, "refuses the key", "ssh-copy-id"),
