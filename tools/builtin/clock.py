@@ -47,11 +47,9 @@ async def _zone(name: str) -> ZoneInfo:
 
 
 def _nearest_zones(name: str) -> list[str]:
-    wanted = name[:60].casefold().replace(" ", "_")
-    zones = {zone.casefold(): zone for zone in sorted(available_timezones())}
-    if wanted in zones:
-        return [zones[wanted]]
-    cities = {zone.rpartition("/")[2]: zones[zone] for zone in zones}
-    near = [cities[city] for city in get_close_matches(wanted.rpartition("/")[2], cities, n=3, cutoff=0.75)]
-    near += [zones[zone] for zone in get_close_matches(wanted, zones, n=3, cutoff=0.75)]
-    return list(dict.fromkeys(near))[:3]
+    zones: dict[str, str] = {}  # by their whole names and their cities
+    for zone in sorted(available_timezones()):
+        zones.setdefault(zone.casefold(), zone)
+        zones[zone.casefold().rpartition("/")[2]] = zone
+    near = get_close_matches(name[:60].casefold().replace(" ", "_"), zones, n=3, cutoff=0.75)
+    return list(dict.fromkeys(zones[one] for one in near))

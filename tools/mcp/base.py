@@ -1,10 +1,10 @@
-"""The shared words about MCP servers: their tools, and how they can fail."""
+"""Types that all of this package uses: the tools of servers, and how servers can fail."""
 
 import ipaddress
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -24,12 +24,12 @@ class ServerGone(McpProblem):
     """The connection has ended. A call that was under way may have had an effect."""
 
 
-class Locked(ServerGone):
-    """Only a person can go on. Nothing was done."""
+class Unauthorized(ServerGone):
+    """The server does not accept our credentials, if we have any. Nothing was done."""
 
 
-class NeedsLogin(Locked):
-    """That person needs `hermes mcp login`."""
+class NeedsLogin(Unauthorized):
+    """Somebody must use `hermes mcp login`."""
 
     def __init__(self, server: str) -> None:
         super().__init__(f"it needs a login: hermes mcp login {server}")
@@ -53,10 +53,6 @@ class ServerTool:
     schema: Mapping[str, Any]
     reads_only: bool = False
     destroys: bool = False
-
-
-Heard = Callable[[], None]
-"""Called when a server says that its tools have changed, or when its connection ends."""
 
 
 def is_local(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Keep one MCP server connected: start it again when it fails, and leave it alone for a while when it always does."""
+"""Keep one MCP server connected: start it again when it fails, and after a longer pause when it keeps failing."""
 
 import asyncio
 import math
@@ -14,12 +14,12 @@ from tools.content import Part, Text
 from tools.errors import ToolFailed
 from tools.mcp.base import (
     CallUnanswered,
-    Locked,
     McpProblem,
     NeedsLogin,
     ServerGone,
     ServerRefused,
     ServerTool,
+    Unauthorized,
     prepare,
 )
 from tools.mcp.logins import Logins
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
-_FAILURES_IN_A_ROW = 5  # after which it is left alone for longer
+_FAILURES_IN_A_ROW = 5  # after which the pause is longer
 _BREAK_SECONDS = 600.0
 _STABLE_SECONDS = 60.0
 _SILENT_CALLS = 3  # without an answer in a row, after which the server counts as hanging
 _WAIT_SECONDS = 10.0  # of a call, for a server that is being started
-_LOOK_SECONDS = 2.0  # between two looks for a new login
-_RELIST_SECONDS = 0.5  # between two looks at the tools of a server that changes them all the time
+_POLL_SECONDS = 2.0  # between two checks for a new login
+_RELIST_SECONDS = 0.5  # between two listings of the tools of a server that changes them all the time
 
 State = Literal["starting", "ready", "failed", "needs login"]
 
@@ -58,7 +58,7 @@ class ServerLink:
         self._pictures = pictures
         self._on_change = on_change
         self._session: McpSession | None = None
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self._restart = ""  # why it must be started again
         self._silent_calls = 0
 
@@ -68,7 +68,7 @@ class ServerLink:
         while True:
             began, login = time.monotonic(), self._logins.stamp(self.server.name)
             try:
-                await self._hold()
+                await self._serve()
             except McpProblem as error:
                 self._fail(str(error), "needs login" if isinstance(error, NeedsLogin) else "failed")
             except ServerRefused as error:
@@ -85,19 +85,19 @@ class ServerLink:
             log.warning("mcp server failed", server=self.server.name, problem=self.problem, again_in_seconds=pause)
             if pause <= _WAIT_SECONDS:
                 self.settled.clear()  # a call may wait for that
-            await self._rest(pause, login)
+            await self._pause(pause, login)
             if self.state == "failed":
                 self.state = "starting"
             self.settled.clear()
 
-    async def _rest(self, seconds: float, login: int) -> None:
+    async def _pause(self, seconds: float, login: int) -> None:
         """Wait so long, or until there is another login than this one."""
-        for _ in range(math.ceil(seconds / _LOOK_SECONDS)):
-            await asyncio.sleep(min(seconds, _LOOK_SECONDS))
+        for _ in range(math.ceil(seconds / _POLL_SECONDS)):
+            await asyncio.sleep(min(seconds, _POLL_SECONDS))
             if self._logins.stamp(self.server.name) != login:
                 return
 
-    async def _hold(self) -> None:
+    async def _serve(self) -> None:
         """Connect, and serve until the connection ends; always raises."""
         ready = prepare(self.server)
         from tools.mcp.oauth import TokenAuth  # costs 30 MB, so only where a server is configured
@@ -105,7 +105,7 @@ class ServerLink:
 
         self._restart, self._silent_calls = "", 0
         auth = TokenAuth(ready, self._logins) if ready.url and self._logins.load(ready) else None
-        async with connect(ready, self._stirred.set, self._pictures, auth) as session:
+        async with connect(ready, self._woken.set, self._pictures, auth) as session:
             try:
                 self.tools = await session.list_tools()
                 self._session, self.state, self.problem = session, "ready", ""
@@ -116,15 +116,15 @@ class ServerLink:
                 self._session = None
 
     async def _follow(self, session: "McpSession") -> None:
-        while not session.line.has_ended and not self._restart:
-            await self._stirred.wait()
-            self._stirred.clear()
-            if session.line.changed and not session.line.has_ended:
-                session.line.changed = False
+        while not session.state.has_ended and not self._restart:
+            await self._woken.wait()
+            self._woken.clear()
+            if session.state.changed and not session.state.has_ended:
+                session.state.changed = False
                 self.tools = await session.list_tools()
                 self._on_change()
                 await asyncio.sleep(_RELIST_SECONDS)
-        raise ServerGone(self._restart or session.line.explain_end())
+        raise ServerGone(self._restart or session.state.explain_end())
 
     def _fail(self, problem: str, state: State = "failed") -> None:
         self.state, self.problem = state, problem
@@ -149,10 +149,10 @@ class ServerLink:
                 f"The MCP server {name} did not answer within {self.server.timeout:g} s. The effect of {what} is "
                 "unknown: check before you repeat it."
             ) from error
-        except Locked as error:
+        except Unauthorized as error:
             self._end(str(error))
             raise ToolFailed(
-                f"{what} was not done: the MCP server {name} is locked, {error}. Tell the user."
+                f"{what} was not done: the MCP server {name} refused it, {error}. Tell the user."
             ) from error
         except ServerGone as error:
             self._end(str(error))
@@ -179,4 +179,4 @@ class ServerLink:
 
     def _end(self, why: str) -> None:
         self._restart = self._restart or why
-        self._stirred.set()
+        self._woken.set()

@@ -49,7 +49,7 @@ class TokenAuth(httpx2.Auth):
         redirect_uri: str = "http://127.0.0.1/callback",
         client: OAuthClientInformationFull | None = None,
     ) -> None:
-        self.lock: Callable[[], None] = lambda: None  # called when the server is locked until somebody logs in
+        self.deny: Callable[[], None] = lambda: None  # called when somebody must log in first
         self._server = server
         self._logins = logins
         self._ask = ask
@@ -161,7 +161,7 @@ class TokenAuth(httpx2.Auth):
 
     async def _show(self, url: str) -> None:
         if self._ask is None:
-            self.lock()
+            self.deny()
             raise NeedsLogin(self._server.name)
         self._check(httpx2.URL(url))
         self._state = parse_qs(urlsplit(url).query)["state"][0]

@@ -1,11 +1,11 @@
-"""Talk to an MCP server: greet it, list its tools, call one, and translate what the SDK raises."""
+"""Talk to an MCP server: connect, list its tools, call one, and translate what the SDK raises."""
 
 import asyncio
 import base64
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,17 @@ from pydantic import ValidationError
 from hermes_config.mcp import McpServer
 from tools.content import Part, Text, in_bytes, one_line
 from tools.errors import ToolFailed
-from tools.mcp.base import CallUnanswered, Heard, Locked, McpProblem, NeedsLogin, ServerGone, ServerRefused, ServerTool
+from tools.mcp.base import (
+    CallUnanswered,
+    McpProblem,
+    NeedsLogin,
+    ServerGone,
+    ServerRefused,
+    ServerTool,
+    Unauthorized,
+)
 from tools.mcp.oauth import TokenAuth
-from tools.mcp.transports import CONNECT_SECONDS, Line, over_http, over_pipes
+from tools.mcp.transports import CONNECT_SECONDS, ConnectionState, over_http, over_pipes
 from tools.pictures import NoPictures, PictureStore
 
 _MAX_PAGES, _MAX_TOOLS = 50, 2_000
@@ -40,7 +48,7 @@ class McpSession:
 
     server: McpServer
     client: Client
-    line: Line
+    state: ConnectionState
     pictures: PictureStore
     auth: TokenAuth | None = None
 
@@ -48,7 +56,7 @@ class McpSession:
         """Return all tools; raises McpProblem."""
         found: list[ServerTool] = []
         cursor: str | None = None
-        with _explained(self.line, self.server, self.auth), anyio.fail_after(max(CONNECT_SECONDS, self.server.timeout)):
+        with self._within(max(CONNECT_SECONDS, self.server.timeout)):
             for _ in range(_MAX_PAGES):
                 page = await self.client.list_tools(cursor=cursor)
                 found += [_read_tool(self.server.name, tool) for tool in page.tools]
@@ -59,7 +67,7 @@ class McpSession:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> list[Part]:
         """Call a tool; raises ServerRefused, CallUnanswered and ServerGone."""
-        with _explained(self.line, self.server, self.auth), anyio.fail_after(self.server.timeout):
+        with self._within(self.server.timeout):
             result = await self.client.call_tool(tool, arguments)
         parts = [await self._show(one) for one in result.content]
         if not parts and result.structured_content is not None:
@@ -71,9 +79,14 @@ class McpSession:
 
     async def read_resource(self, uri: str) -> list[Part]:
         """Read a resource; raises ServerRefused, CallUnanswered and ServerGone."""
-        with _explained(self.line, self.server, self.auth), anyio.fail_after(self.server.timeout):
+        with self._within(self.server.timeout):
             result = await self.client.read_resource(uri)
         return [await self._show(one) for one in result.contents]
+
+    @contextlib.contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        with _explained(self.state, self.server, self.auth), anyio.fail_after(seconds):
+            yield
 
     async def _show(self, content: Any) -> Part:
         """Return a part of a result as the model sees it: pictures are stored, other files are named."""
@@ -106,38 +119,43 @@ class McpSession:
         return Text(text=self.auth.hide(text) if self.auth else text, origin=f"mcp:{self.server.name}")
 
     async def listen(self) -> None:
-        """Hear of changed tools from servers that say so only to those who ask."""
+        """Subscribe to changes of the tools: newer servers tell only subscribers."""
         with contextlib.suppress(MCPError, RuntimeError, TimeoutError):
             async with self.client.listen(tools_list_changed=True) as events:
                 async for _ in events:
-                    self.line.change()
+                    self.state.change()
 
 
 @contextlib.asynccontextmanager
 async def connect(
-    server: McpServer, heard: Heard, pictures: PictureStore | None = None, auth: TokenAuth | None = None
+    server: McpServer,
+    on_change: Callable[[], None],
+    pictures: PictureStore | None = None,
+    auth: TokenAuth | None = None,
 ) -> AsyncIterator[McpSession]:
-    """Connect and greet; raises McpProblem. Enter and leave in the same task."""
-    line = Line(heard)
+    """Connect and initialize; raises McpProblem. Enter and leave in the same task."""
+    state = ConnectionState(on_change)
 
     async def take(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            line.change()
+            state.change()
 
-    with _explained(line, server, auth):
+    with _explained(state, server, auth):
         client = Client(
-            over_http(server, line, auth) if server.url else over_pipes(server, line),
+            over_http(server, state, auth) if server.url else over_pipes(server, state),
             client_info=types.Implementation(name="hermes", version="1"),
             message_handler=take,
             cache=None,
         )
         if auth is not None:
-            auth.lock = line.lock
+            auth.deny = state.deny
         async with contextlib.AsyncExitStack() as stack:
             # A scope of anyio could not be left in here.
             async with asyncio.timeout(max(CONNECT_SECONDS, server.timeout)):
                 await stack.enter_async_context(client)
-            session = McpSession(server=server, client=client, line=line, pictures=pictures or NoPictures(), auth=auth)
+            session = McpSession(
+                server=server, client=client, state=state, pictures=pictures or NoPictures(), auth=auth
+            )
             async with asyncio.TaskGroup() as group:
                 is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
                 listening = group.create_task(session.listen() if is_modern else asyncio.sleep(0))
@@ -148,7 +166,7 @@ async def connect(
 
 
 @contextlib.contextmanager
-def _explained(line: Line, server: McpServer, auth: TokenAuth | None) -> Iterator[None]:
+def _explained(state: ConnectionState, server: McpServer, auth: TokenAuth | None) -> Iterator[None]:
     """Translate what the SDK raises."""
     try:
         yield
@@ -157,10 +175,10 @@ def _explained(line: Line, server: McpServer, auth: TokenAuth | None) -> Iterato
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         words = one_line(auth.hide(str(error)) if auth else str(error), 300)
-        raise _explain_login(error, words, line, server) or _translate(error, words, line) from error
+        raise _explain_login(error, words, state, server) or _translate(error, words, state) from error
 
 
-def _explain_login(error: BaseException, words: str, line: Line, server: McpServer) -> McpProblem | None:
+def _explain_login(error: BaseException, words: str, state: ConnectionState, server: McpServer) -> McpProblem | None:
     """Return what is wrong with the login, if it is that."""
     if isinstance(error, OAuthRegistrationError):
         return McpProblem(
@@ -169,21 +187,21 @@ def _explain_login(error: BaseException, words: str, line: Line, server: McpServ
         )
     if isinstance(error, OAuthFlowError):
         return McpProblem(f"the login did not work: {words}")
-    if not line.is_locked:
+    if not state.is_unauthorized:
         return None
     if server.has_own_login:
-        return Locked("it answers with status 401: it wants another Authorization in its headers")
+        return Unauthorized("it answers with status 401: it wants another Authorization in its headers")
     return NeedsLogin(server.name)
 
 
-def _translate(error: BaseException, words: str, line: Line) -> Exception:
+def _translate(error: BaseException, words: str, state: ConnectionState) -> Exception:
     match error:
         case McpProblem() | ServerRefused():
             return error
         case TimeoutError() | MCPError(code=types.REQUEST_TIMEOUT):
             return CallUnanswered("it did not answer in time")
         case MCPError():
-            return _translate_answer(error, words, line)
+            return _translate_answer(error, words, state)
         case httpx2.HTTPStatusError(response=response):
             return ServerGone(f"the address answers with status {response.status_code}")
         case httpx2.HTTPError() | OSError():
@@ -197,15 +215,15 @@ def _translate(error: BaseException, words: str, line: Line) -> Exception:
     return McpProblem(f"{type(error).__name__}: {words}")
 
 
-def _translate_answer(error: MCPError, words: str, line: Line) -> Exception:
-    if error.code == types.CONNECTION_CLOSED or line.has_ended:
-        return ServerGone(line.explain_end())
+def _translate_answer(error: MCPError, words: str, state: ConnectionState) -> Exception:
+    if error.code == types.CONNECTION_CLOSED or state.has_ended:
+        return ServerGone(state.explain_end())
     if error.message.startswith("Unexpected content type"):
         return McpProblem(f"the address does not speak MCP: it answers with {words.partition(': ')[2] or 'nothing'}")
     if error.message.startswith("Failed to parse JSON response"):
         return McpProblem("the address does not speak MCP: it answers with something else")
-    if line.status >= _FIRST_BAD_STATUS:
-        return ServerRefused(f"the address answers with status {line.status} ({words})")
+    if state.status >= _FIRST_BAD_STATUS:
+        return ServerRefused(f"the address answers with status {state.status} ({words})")
     return ServerRefused(words)
 
 

@@ -1,7 +1,7 @@
 """Carry messages to an MCP server and back, over its own pipes or HTTP.
 
-A server is not trusted: the length of its messages is limited, what it says too fast waits, and whatever it starts is
-ended with it (`server_child.py`).
+A server is not trusted: the length of its messages is limited, it is read at a limited pace, and all of its processes
+end with it (`server_child.py`).
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 from hermes_config.mcp import McpServer
 from tools.backends.environment import child_environment, hide_our_memory
 from tools.content import one_line
-from tools.mcp.base import Heard, McpProblem, is_local
+from tools.mcp.base import McpProblem, is_local
 
 CONNECT_SECONDS = 30.0
 MAX_MESSAGE_BYTES = 8_000_000
@@ -33,24 +33,24 @@ _MAX_UNASKED_BYTES = 20_000_000
 _MAX_OPEN_REQUESTS = 100  # that a server may have waiting for our answer
 _PACE_BYTES, _PACE_SECONDS = 1_000_000, 0.05
 _STDERR_CHARS = 2_000
-_LEAVE_SECONDS = 1.0
-_GIVE_UP_SECONDS = 20.0
+_STOP_SECONDS = 1.0
+_KILL_SECONDS = 20.0
 _START_CHILD = (
     f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); from tools.mcp.server_child import main; main()"
 )
 
 
 @dataclass(slots=True)
-class Line:
-    """The state of a connection, besides its messages."""
+class ConnectionState:
+    """The state of a connection to a server."""
 
-    heard: Heard
+    on_change: Callable[[], None]  # called when the tools have changed, or the connection has ended
     problem: str = ""  # why we gave up on the server
     stderr: str = ""
     has_ended: bool = False
     open_requests: int = 0
     changed: bool = False
-    is_locked: bool = False  # it wants to know who we are
+    is_unauthorized: bool = False  # it does not accept our credentials
     status: int = 0  # of the last answer over HTTP
     junk_bytes: int = 0  # since it last wrote a message
     unasked_bytes: int = 0  # since it last answered
@@ -58,14 +58,14 @@ class Line:
     def end(self, problem: str = "") -> None:
         self.problem = self.problem or problem
         self.has_ended = True
-        self.heard()
+        self.on_change()
 
     def change(self) -> None:
         self.changed = True
-        self.heard()
+        self.on_change()
 
-    def lock(self) -> None:
-        self.is_locked = True
+    def deny(self) -> None:
+        self.is_unauthorized = True
 
     def explain_end(self) -> str:
         last = next((line for line in reversed(self.stderr.splitlines()) if line.strip()), "")
@@ -75,16 +75,16 @@ class Line:
 # HTTP.
 
 
-async def _bound(response: httpx2.Response) -> None:
+async def _limit_size(response: httpx2.Response) -> None:
     # The SDK bounds each event of those that it asked for. All of any other answer is kept, whatever it claims to be.
     heads = (response.headers.get("content-type", ""), response.request.headers.get("accept", ""))
     if response.status_code == 200 and all("text/event-stream" in one for one in heads):
         return
-    unbounded = response.aiter_bytes
+    read_all = response.aiter_bytes
 
     async def read(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         left = MAX_MESSAGE_BYTES
-        async for chunk in unbounded(chunk_size):  # unpacked: a thousandth of it may have come over the line
+        async for chunk in read_all(chunk_size):  # unpacked: a thousandth of it may have come over the network
             left -= len(chunk)
             if left < 0:
                 raise httpx2.ReadError(f"its answer is larger than {MAX_MESSAGE_BYTES:,} bytes")
@@ -94,12 +94,12 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 @contextlib.asynccontextmanager
-async def over_http(server: McpServer, line: Line, auth: httpx2.Auth | None = None) -> AsyncIterator[Any]:
-    async def look(response: httpx2.Response) -> None:
-        if response.request.method == "POST":  # the others are streams and farewells, which servers may refuse
-            line.status = response.status_code
+async def over_http(server: McpServer, state: ConnectionState, auth: httpx2.Auth | None = None) -> AsyncIterator[Any]:
+    async def note_status(response: httpx2.Response) -> None:
+        if response.request.method == "POST":  # servers may refuse the others: streams, and the end of a session
+            state.status = response.status_code
         if auth is None and response.status_code == 401:
-            line.lock()
+            state.deny()
 
     parts = urlsplit(server.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -108,7 +108,7 @@ async def over_http(server: McpServer, line: Line, auth: httpx2.Auth | None = No
         httpx2.AsyncClient(
             headers=server.headers,
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=server.timeout + CONNECT_SECONDS),
-            event_hooks={"response": [_bound, look]},
+            event_hooks={"response": [_limit_size, note_status]},
             auth=auth,
             trust_env=not is_local(parts.hostname),
         ) as client,
@@ -121,7 +121,7 @@ async def over_http(server: McpServer, line: Line, auth: httpx2.Auth | None = No
 
 
 @contextlib.asynccontextmanager
-async def over_pipes(server: McpServer, line: Line) -> AsyncIterator[Any]:
+async def over_pipes(server: McpServer, state: ConnectionState) -> AsyncIterator[Any]:
     order = {
         "argv": [server.command, *server.args],
         "workdir": str(Path.home()),
@@ -156,30 +156,30 @@ async def over_pipes(server: McpServer, line: Line) -> AsyncIterator[Any]:
         # Over a pipe, since everybody on the machine can read arguments and environments of this user.
         await asyncio.to_thread(os.write, hold, json.dumps(order).encode() + b"\n")
         async with anyio.create_task_group() as group:
-            group.start_soon(_keep_stderr, process, line)
-            group.start_soon(_read, process, to_session, line)
-            group.start_soon(_write, process, from_session, line)
+            group.start_soon(_keep_stderr, process, state)
+            group.start_soon(_read, process, to_session, state)
+            group.start_soon(_write, process, from_session, state)
             try:
                 yield from_server, to_server
             finally:
                 group.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await _leave(process, hold)
+            await _stop(process, hold)
 
 
-async def _leave(process: asyncio.subprocess.Process, hold: int) -> None:
+async def _stop(process: asyncio.subprocess.Process, hold: int) -> None:
     """Close the server's input, give it a moment, then have all its processes ended, and wait for that."""
     assert process.stdin is not None
     process.stdin.close()
     # While something is in a pipe, asyncio does not report the end of a process.
     draining = [asyncio.ensure_future(_drain(pipe)) for pipe in (process.stdout, process.stderr)]
     try:
-        with anyio.move_on_after(_LEAVE_SECONDS):
+        with anyio.move_on_after(_STOP_SECONDS):
             await process.wait()
     finally:
         os.close(hold)  # the child ends them now, even if nobody here waits for it
-    with anyio.move_on_after(_GIVE_UP_SECONDS):
+    with anyio.move_on_after(_KILL_SECONDS):
         await process.wait()
     for one in draining:
         one.cancel()
@@ -191,63 +191,63 @@ async def _drain(pipe: asyncio.StreamReader | None) -> None:
         pass
 
 
-async def _keep_stderr(process: asyncio.subprocess.Process, line: Line) -> None:
+async def _keep_stderr(process: asyncio.subprocess.Process, state: ConnectionState) -> None:
     assert process.stderr is not None
     while chunk := await process.stderr.read(65_536):
-        line.stderr = (line.stderr + chunk.decode(errors="replace"))[-_STDERR_CHARS:]
+        state.stderr = (state.stderr + chunk.decode(errors="replace"))[-_STDERR_CHARS:]
 
 
-async def _read(process: asyncio.subprocess.Process, to_session: Any, line: Line) -> None:
+async def _read(process: asyncio.subprocess.Process, to_session: Any, state: ConnectionState) -> None:
     assert process.stdout is not None
     since_pause = 0
     async with to_session:
         try:
-            while not line.problem:
+            while not state.problem:
                 raw = await process.stdout.readuntil(b"\n")
                 since_pause += len(raw)
                 if since_pause > _PACE_BYTES:  # others need the processor as well
                     since_pause = 0
                     await asyncio.sleep(_PACE_SECONDS)
-                if (message := _parse(raw, line)) is not None:
+                if (message := _parse(raw, state)) is not None:
                     await to_session.send(SessionMessage(message))
         except asyncio.IncompleteReadError:
-            with anyio.move_on_after(_LEAVE_SECONDS):
-                await process.wait()  # all of it is gone, and its last words are here
+            with anyio.move_on_after(_STOP_SECONDS):
+                await process.wait()  # all of it is gone, and all that it wrote to stderr is here
         except asyncio.LimitOverrunError:
-            line.problem = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
+            state.problem = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return
-        line.end()
+        state.end()
 
 
-def _parse(raw: bytes, line: Line) -> Any:
+def _parse(raw: bytes, state: ConnectionState) -> Any:
     """Return a message; None for a line that is none. Sets the problem of a server that floods us with those."""
     try:
         message = types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
     except ValueError:
-        line.junk_bytes += len(raw)
-        if line.junk_bytes > _MAX_JUNK_BYTES:
-            line.problem = "it writes something other than MCP messages to its standard output"
+        state.junk_bytes += len(raw)
+        if state.junk_bytes > _MAX_JUNK_BYTES:
+            state.problem = "it writes something other than MCP messages to its standard output"
         return None
     is_answer = isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
-    line.unasked_bytes = 0 if is_answer else line.unasked_bytes + len(raw)
-    if line.unasked_bytes > _MAX_UNASKED_BYTES:
-        line.problem = "it floods us with messages that nobody has asked for"
+    state.unasked_bytes = 0 if is_answer else state.unasked_bytes + len(raw)
+    if state.unasked_bytes > _MAX_UNASKED_BYTES:
+        state.problem = "it floods us with messages that nobody has asked for"
         return None
     if isinstance(message, types.JSONRPCRequest):
-        line.open_requests += 1
-        if line.open_requests > _MAX_OPEN_REQUESTS:
-            line.problem = "it sends requests faster than it takes the answers"
+        state.open_requests += 1
+        if state.open_requests > _MAX_OPEN_REQUESTS:
+            state.problem = "it sends requests faster than it takes the answers"
             return None
     return message
 
 
-async def _write(process: asyncio.subprocess.Process, from_session: Any, line: Line) -> None:
+async def _write(process: asyncio.subprocess.Process, from_session: Any, state: ConnectionState) -> None:
     assert process.stdin is not None
     async with from_session:
         async for one in from_session:
             if isinstance(one.message, types.JSONRPCResponse | types.JSONRPCError):
-                line.open_requests -= 1
+                state.open_requests -= 1
             text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
             try:
                 process.stdin.write(f"{text}\n".encode())

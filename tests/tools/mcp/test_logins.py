@@ -169,7 +169,7 @@ async def test_a_revoked_login_is_named_harms_nobody_else_and_is_replaced_withou
             with pytest.raises(ToolFailed) as refused:
                 await call(hub, "mcp_vault_whisper", text="x")
             assert str(refused.value) == (
-                f"whisper was not done: the MCP server vault is locked, {NEEDS_LOGIN}. Tell the user."
+                f"whisper was not done: the MCP server vault refused it, {NEEDS_LOGIN}. Tell the user."
             )
             await until(lambda: hub.state()["vault"]["state"] == "needs login")
             with pytest.raises(ToolFailed, match="The MCP server vault is not available: it needs a login"):
@@ -206,7 +206,7 @@ async def test_nobody_is_sent_to_a_login_that_would_not_be_used(logins: Logins) 
         async with start(desk, logins, vault(desk.url, headers={"authorization": "Bearer good-for-now"})) as hub:
             assert await call(hub, "mcp_vault_whisper", text="x")
             desk.revoke_all()
-            with pytest.raises(ToolFailed, match=f"whisper was not done: the MCP server vault is locked, {problem}"):
+            with pytest.raises(ToolFailed, match=f"whisper was not done: the MCP server vault refused it, {problem}"):
                 await call(hub, "mcp_vault_whisper", text="x")
 
 
