@@ -374,6 +374,12 @@ class VoiceSettings(Section):
     grammar: Line = setting(
         "", "JSGF grammar of all that the offline recogniser should understand.", max_length=1000, example="~/home.jsgf"
     )
+    whisper_model: Line = setting(
+        "",
+        "Folder of a model for faster-whisper, which then transcribes offline.",
+        max_length=1000,
+        example="~/whisper",
+    )
 
 
 class DockerSettings(Section):

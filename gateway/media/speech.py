@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import ceil
+from pathlib import Path
 
 import structlog
 
@@ -32,6 +33,7 @@ log = structlog.get_logger()
 
 _OPENAI = "https://api.openai.com/v1"
 _MAX_SOUND_BYTES = 20_000_000
+_MAX_ANSWER_BYTES = 40_000_000  # 20 minutes of samples
 _MAX_SPOKEN_CHARS = 4_000
 _MAX_HEARD_CHARS = 20_000
 _SPEAKING_SECONDS = 60.0
@@ -71,6 +73,16 @@ def openai_recogniser(base_url: str, model: str, key: str, guard: UrlGuard) -> R
         return str(words)
 
     return Recogniser(name=model, hear=hear)
+
+
+def whisper_recogniser(folder: Path) -> Recogniser:
+    """Build an engine over faster-whisper, with the model in a folder."""
+
+    async def hear(content: bytes, name: str, mime: str) -> str:
+        samples = await _convert(content, "samples", 60.0)
+        return (await _convert(samples, "whisper", 600.0, str(folder))).decode("utf-8", "replace")
+
+    return Recogniser(name=f"faster-whisper ({folder.name}, offline)", hear=hear)
 
 
 def offline_recogniser(grammar: str = "") -> Recogniser:
@@ -223,6 +235,16 @@ def find_recognisers(key: str, voice: VoiceSettings, guard: UrlGuard, *, is_open
     engines: list[Recogniser] = []
     if url := voice.transcription_url or (_OPENAI if is_openai and not voice.offline else ""):
         engines.append(openai_recogniser(url, voice.transcription_model, key, guard))
+    if voice.whisper_model:
+        folder = Path(voice.whisper_model).expanduser()
+        # Without a tokenizer in the folder it would be fetched from the network.
+        missing = [name for name in ("model.bin", "tokenizer.json") if not (folder / name).is_file()]
+        if find_spec("faster_whisper") is None:
+            log.warning("voice.whisper_model is not used", problem="install it with: pip install faster-whisper")
+        elif missing:
+            log.warning("voice.whisper_model is not used", problem=f"{folder} has no {' and no '.join(missing)}")
+        else:
+            engines.append(whisper_recogniser(folder))
     if find_spec("pocketsphinx") is not None and find_spec("av") is not None:
         engines.append(offline_recogniser(voice.grammar))
     return tuple(engines)
@@ -248,15 +270,15 @@ async def _as_voice_note(sound: bytes) -> bytes:
     return await _convert(sound, "opus", 60.0)
 
 
-async def _convert(content: bytes, way: str, timeout_seconds: float, grammar: str = "") -> bytes:
-    limits = (str(ceil(timeout_seconds)), str(_CHILD_MEMORY_BYTES), grammar)
+async def _convert(content: bytes, way: str, timeout_seconds: float, named: str = "") -> bytes:
+    limits = (str(ceil(timeout_seconds)), str(_CHILD_MEMORY_BYTES), named)
     command = [sys.executable, "-I", "-m", "gateway.media.audio", way, *limits]
     with await asyncio.to_thread(write_temporary, content) as file:
         try:
-            answer = await run_child(command, file, timeout_seconds=timeout_seconds, max_bytes=_MAX_SOUND_BYTES)
+            answer = await run_child(command, file, timeout_seconds=timeout_seconds, max_bytes=_MAX_ANSWER_BYTES)
         except TimeoutError as error:
             raise ToolFailed("Converting the recording took too long.") from error
-    if answer is None or (way == "opus" and not answer):
+    if answer is None or (way in ("opus", "samples") and not answer):
         raise ToolFailed("The recording is damaged.")
     return answer
 

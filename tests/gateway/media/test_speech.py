@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from agent_core.conversation import Message
 from agent_core.provenance import read_provenance
@@ -14,6 +15,7 @@ from gateway.media.kinds import look
 from gateway.media.speech import (
     Recogniser,
     Speech,
+    _convert,
     edge_reader,
     espeak_reader,
     find_readers,
@@ -202,6 +204,36 @@ def test_the_settings_choose_the_engines(
     readers = find_readers("k", voice, UrlGuard(), is_openai=is_openai)
     assert [one.name for one in recognisers] == hears
     assert [one.name for one in readers] == speaks
+
+
+def test_a_whisper_model_is_used_where_it_and_its_package_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, missing = tmp_path / "small", ["faster_whisper"]
+    folder.mkdir()
+    monkeypatch.setattr("gateway.media.speech.find_spec", lambda name: None if name in missing else object())
+
+    def find() -> list[str]:
+        voice = VoiceSettings(whisper_model=str(folder))
+        return [one.name for one in find_recognisers("", voice, UrlGuard(), is_openai=False)]
+
+    with capture_logs() as logged:
+        assert find() == [OFFLINE]
+        missing.clear()
+        (folder / "model.bin").touch()
+        assert find() == [OFFLINE]
+        (folder / "tokenizer.json").touch()
+        assert find() == ["faster-whisper (small, offline)", OFFLINE]
+    assert [one["problem"].partition(":")[0] for one in logged] == [
+        "install it with",
+        f"{folder} has no tokenizer.json",
+    ]
+
+
+async def test_a_recording_becomes_samples_for_whisper() -> None:
+    sound = recorded("yellow")
+    seconds = len(sound) / 2 / 22_050  # as espeak-ng records
+    assert len(await _convert(sound, "samples", 60.0)) == pytest.approx(seconds * 2 * 16_000, rel=0.02)
 
 
 # In messages.
