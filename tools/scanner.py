@@ -109,7 +109,7 @@ RULES = (
         "hidden-code",
         "it runs code that is encoded so that nobody reads it",
         r"\bbase64\s+(?:-d|-D|--decode)\b[^\n]{0,80}\|\s{0,5}(?:sudo\s+)?\w{0,10}(?:sh|python3?|perl)\b"
-        r"|\b(?:eval|exec)\s{0,3}\([^\n]{0,60}(?:b64decode|fromhex|atob)\b|[A-Za-z0-9+/]{400}",
+        r"|\b(?:eval|exec)\s{0,3}\([^\n]{0,60}(?:b64decode|fromhex|atob|decompress|unhexlify|urlopen)\b|[A-Za-z0-9+/]{400}",
     ),
     _rule(
         "delete-everything",

@@ -12,6 +12,7 @@ from gateway.doctor.facts import Facts, Finding, bad, describe_error, ok, warn, 
 from gateway.wording import count, list_some
 from hermes_config.redaction import HIDDEN, Redactor
 from hermes_config.secrets import SECRETS, find, find_of_account
+from tools.scanner import scan
 
 _MAX_FILES = 20_000
 _MAX_BYTES = 4_000_000
@@ -41,10 +42,7 @@ _ENVIRONMENT = re.compile(
     r"os\.environ(?!b?\s*(?:\[|\.get\b|\.setdefault\b))|/proc/(?:self|\d+)/environ|\bprintenv\b|\benv\s*\||\$\(\s*env\s*\)"
 )
 _OUR_SECRETS = re.compile(r"\.hermes/(?:\.env|state\.db)|HERMES_HOME[^\n]{0,40}(?:\.env|state\.db)")
-_BLIND = re.compile(
-    r"\b(?:curl|wget)\b[^\n|]{0,500}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|base64\s+(?:-d|--decode)[^\n|]{0,500}\|\s*(?:ba|z)?sh\b"
-    r"|\b(?:exec|eval)\s*\(\s*(?:\w+\.)*(?:b64decode|decompress|unhexlify|urlopen)"
-)
+_SCANNED_CHARS = 200_000
 
 
 def check_home(facts: Facts) -> Iterator[Finding]:
@@ -286,5 +284,6 @@ def _check_code(file: Path, name: str, root: Path) -> Iterator[Finding]:
         yield bad(f"{name} reads the whole environment and uses the network: it could send your secrets away", fix)
     elif _OUR_SECRETS.search(text):
         yield bad(f"{name} accesses the secrets or the database of Hermes", fix)
-    if _BLIND.search(text):
-        yield warn(f"{name} runs code that it downloads or decodes", fix)
+    elif b"\0" not in content and (found := scan(text[:_SCANNED_CHARS])):
+        reasons = list(dict.fromkeys(one.reason for one in found))
+        yield warn(f"{name} should be read again: {'; '.join(reasons[:_MAX_NAMED])} ({found[0].excerpt})", fix)
