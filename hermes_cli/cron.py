@@ -52,7 +52,7 @@ def list_jobs(as_json: bool) -> None:
     opened = open_home(make=False)
 
     def read(tx: Transaction) -> list[tuple[store.Job, store.JobRun | None]]:
-        return [(job, next(iter(store.read_history(tx, job.id, limit=1)), None)) for job in store.list_jobs(tx)]
+        return [(job, store.find_last_run(tx, job.id)) for job in store.list_jobs(tx)]
 
     found = read_store(opened, read) or []
 
@@ -131,13 +131,7 @@ def history(job: str, limit: int, as_json: bool) -> None:
     opened = open_home(make=False)
     book = open_book(opened)
 
-    def read(tx: Transaction) -> list[tuple[store.JobRun, str]]:
-        chosen = book.find(tx, AT_TERMINAL, job) if job else None
-        runs = store.read_history(tx, chosen.id if chosen else "", limit=limit)
-        zones = {one.id: one.timezone for one in store.list_jobs(tx)}
-        return [(one, zones.get(one.job_id, book.options.timezone)) for one in runs]
-
-    runs = _refuse(lambda: read_store(opened, read)) or []
+    runs = _refuse(lambda: read_store(opened, lambda tx: book.read_history(tx, AT_TERMINAL, job, limit=limit))) or []
     opened.print_list(
         runs,
         as_json=as_json,

@@ -17,12 +17,13 @@ from gateway.store.members import Problem
 from gateway.web.address import page_address
 from gateway.web.signatures import CHECKS, sign_sample
 from gateway.wiring.platforms import MAX_TEMPLATE_CHARS, build_webhook_routes, read_template
+from gateway.wiring.schedule import list_accounts
 from hermes_cli.opening import OpenedStore, confirm, open_home, read_store
-from hermes_config.accounts import SHORTEST_WEBHOOK_SECRET, bots, webhook_secrets
+from hermes_config.accounts import SHORTEST_WEBHOOK_SECRET, webhook_secrets
 from hermes_config.edit import replace_file, set_values, unset_value
 from hermes_config.ids import WEBHOOK_ENTRY
 from hermes_config.places import make_private
-from hermes_config.secrets import WEBHOOK_SECRET, find_tokens
+from hermes_config.secrets import WEBHOOK_SECRET
 
 _SAMPLE = {"message": "This is a test of the webhook.", "sender": "hermes webhooks test"}
 _SECONDS = 30.0
@@ -49,8 +50,11 @@ def add(name: str, signature: str, deliver: str, prompt: str, prompt_file: str |
         raise click.UsageError(f"{name!r} is not a name; use lowercase letters, digits and _, such as deploys.")
     if name in webhook_secrets(opened.settings):
         raise click.UsageError(f"There is a webhook {name} already. Remove it first: hermes webhooks remove {name}")
-    if deliver:
-        _check_target(opened, deliver)
+    if deliver:  # refuse a chat that nobody has used, as far as can be known now
+        accounts, allowed = list_accounts(opened.settings), opened.settings.access.allowed_chats
+        found = read_store(opened, lambda tx: find_target(tx, deliver, accounts, allowed))
+        if isinstance(found, Problem):
+            raise click.UsageError(found.text)
     template = Path(prompt_file).read_text(encoding="utf-8", errors="replace") if prompt_file else prompt
     if len(template) > MAX_TEMPLATE_CHARS:
         raise click.UsageError(f"The prompt is longer than {MAX_TEMPLATE_CHARS:,} characters.")
@@ -146,19 +150,6 @@ def remove(name: str, yes: bool) -> None:
 def _summarise(one: dict[str, Any]) -> str:
     trouble = "" if one["has_secret"] else f"  NO SECRET: hermes config set {WEBHOOK_SECRET}{one['name'].upper()}"
     return f"{one['name']}  {one['signature']} -> {one['deliver']}  {one['url']}{trouble}"
-
-
-def _check_target(opened: OpenedStore, deliver: str) -> None:
-    """Refuse a chat that nobody has used, as far as can be known now."""
-    settings = opened.settings
-    accounts = [
-        account
-        for platform, section in settings.platforms
-        for account in (bots(settings, platform) if find_tokens(platform) else [platform] if section.enabled else ())
-    ]
-    found = read_store(opened, lambda tx: find_target(tx, deliver, accounts, settings.access.allowed_chats))
-    if isinstance(found, Problem):
-        raise click.UsageError(found.text)
 
 
 def _explain_unknown(opened: OpenedStore, name: str) -> str:

@@ -69,7 +69,9 @@ def _carry_out(tx: Transaction, book: JobBook, by: Author, arguments: str) -> st
         case "remove" | "delete" if words:
             return f"“{book.remove(tx, by, name).name}” is removed."
         case "history":
-            return _show_history(tx, book, by, name)
+            runs = book.read_history(tx, by, name, limit=_RUNS_SHOWN)
+            lines = [f"- {run.job_name}, {describe_run(run, zone)}" for run, zone in runs]
+            return "\n".join(lines) or "Nothing has run yet."
     return _USAGE
 
 
@@ -104,18 +106,6 @@ def _list(tx: Transaction, by: Author) -> str:
     jobs = cron.list_jobs(tx, by.whose, by.place)
     if not jobs:
         return f"Nothing is scheduled. For example:\n{EXAMPLE}"
-    lines = []
-    for job in jobs[:_SHOWN]:
-        last = cron.read_history(tx, job.id, limit=1)
-        lines.append(f"- {describe_job(job, last[0] if last else None)}")
+    lines = [f"- {describe_job(job, cron.find_last_run(tx, job.id))}" for job in jobs[:_SHOWN]]
     more = [f"… and {len(jobs) - _SHOWN} more."] if len(jobs) > _SHOWN else []
     return "\n".join([*lines, *more])
-
-
-def _show_history(tx: Transaction, book: JobBook, by: Author, name: str) -> str:
-    job = book.find(tx, by, name) if name else None
-    whose = {"person_id": by.whose, "place": by.place}
-    runs = cron.read_history(tx, job.id if job else "", **whose, limit=_RUNS_SHOWN)
-    zone = job.timezone if job else book.options.timezone
-    lines = [f"- {'' if job else run.job_name + ', '}{describe_run(run, zone)}" for run in runs]
-    return "\n".join(lines) or "Nothing has run yet."

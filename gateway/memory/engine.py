@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -50,10 +50,7 @@ class MemoryEngine:
         )
         if request.action == "delete":
             return await self._delete(access, request.key, source)
-        outside = _is_from_outside(request.value, heard())
-        return await self._set(
-            access, request, Source(writer="agent", message_id=source.message_id, turn_id=turn_id, from_outside=outside)
-        )
+        return await self._set(access, request, replace(source, from_outside=_is_from_outside(request.value, heard())))
 
     async def _set(self, access: MemoryAccess, request: MemoryRequest, source: Source) -> MemoryAnswer:
         value = request.value.strip()

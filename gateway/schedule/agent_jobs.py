@@ -54,11 +54,8 @@ class AgentJobs:
             case "list":
                 return {"jobs": [self._describe(tx, job) for job in cron.list_jobs(tx, by.whose, by.place)]}
             case "history":
-                job = self.book.find(tx, by, name) if name else None
-                whose = {"person_id": by.whose, "place": by.place}
-                runs = cron.read_history(tx, job.id if job else "", **whose, limit=_RUNS_SHOWN)
-                zone = job.timezone if job else self.book.options.timezone
-                return {"runs": [f"{run.job_name}: {describe_run(run, zone)}" for run in runs]}
+                runs = self.book.read_history(tx, by, name, limit=_RUNS_SHOWN)
+                return {"runs": [f"{run.job_name}: {describe_run(run, zone)}" for run, zone in runs]}
             case "create":
                 job = self.book.create(tx, by, wish)
             case "edit":
@@ -75,8 +72,7 @@ class AgentJobs:
         return {"done": request.action, "job": self._describe(tx, job)}
 
     def _describe(self, tx: Transaction, job: cron.Job) -> dict[str, Any]:
-        last = cron.read_history(tx, job.id, limit=1)
-        return as_data(job, last[0] if last else None)
+        return as_data(job, cron.find_last_run(tx, job.id))
 
     def _find_author(self, tx: Transaction, session_id: str) -> Author:
         _, asked = inbox.read_asking(tx, session_id)

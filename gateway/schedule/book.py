@@ -17,7 +17,7 @@ from gateway.schedule.targets import JobRefused, choose_target
 from gateway.schedule.times import BadSchedule, Schedule, format_time, parse_schedule
 from gateway.store import chats, cron
 from gateway.store.chats import ChatPlace
-from gateway.store.cron import Job
+from gateway.store.cron import Job, JobRun
 from gateway.store.db.connection import Transaction
 from gateway.store.people import OWNER, RoleOf
 from tools.content import Text
@@ -121,13 +121,7 @@ class JobBook:
             sender_id=by.sender_id,
             sender_name=by.sender_name,
             source=by.source,
-            kind="",
-            schedule="",
             timezone=self.options.timezone,
-            anchor_ms=0,
-            prompt="",
-            deliver="",
-            next_ms=None,
             created_ms=now_ms(),
         )
         job = self._apply(tx, by, blank, replace(wish, prompt=prompt, deliver=wish.deliver or ""))
@@ -196,6 +190,13 @@ class JobBook:
         there = f"There are: {', '.join(near)}." if near else "There are no jobs yet."
         raise JobRefused(f"There is no job {name.strip()[:60]!r}. {there}")
 
+    def read_history(self, tx: Transaction, by: Author, name: str, *, limit: int) -> list[tuple[JobRun, str]]:
+        """Return the last runs of a job, or of all that may be shown, newest first, each with its time zone."""
+        job_id = self.find(tx, by, name).id if name else ""
+        zones = {job.id: job.timezone for job in cron.list_jobs(tx)}
+        runs = cron.read_history(tx, job_id, person_id=by.whose, place=by.place, limit=limit)
+        return [(run, zones.get(run.job_id, self.options.timezone)) for run in runs]
+
     def pause(self, tx: Transaction, by: Author, name: str) -> Job:
         job = self.find(tx, by, name)
         if job.status != "active":
@@ -229,8 +230,8 @@ class JobBook:
         if cron.has_open_run(tx, job.id):
             raise JobRefused(f"“{job.name}” is running right now.")
         if self.starter.begin(tx, job, now_ms()) is None:
-            last = cron.read_history(tx, job.id, limit=1)
-            raise JobRefused(f"“{job.name}” could not run: {last[0].reason if last else 'try again'}.")
+            last = cron.find_last_run(tx, job.id)
+            raise JobRefused(f"“{job.name}” could not run: {last.reason if last else 'try again'}.")
         return job
 
 

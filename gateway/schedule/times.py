@@ -35,6 +35,7 @@ _AT = re.compile(rf"at\s+{_CLOCK}")
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _DAYS = {"day": "*", "weekday": "1-5", "weekend": "0,6"} | {name: str(at) for at, name in enumerate(_WEEKDAYS)}
 _EVERY_DAY = re.compile(rf"(?:every\s+(?P<day>{'|'.join(_DAYS)})|daily)(?:\s+at)?\s+{_CLOCK}")
+_FIELD = re.compile(r"[\d*/,#LlWw-]+|[A-Za-z]{3}(?:[-,][A-Za-z]{3})*(?:#\d)?")  # of a cron expression
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}[ tT]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:z|Z|[+-]\d{2}:?\d{2})?")
 
 
@@ -190,17 +191,16 @@ def _parse_moment(words: str, timezone: str, now_ms: int) -> Schedule:
 def _parse_expression(words: str, timezone: str, now_ms: int) -> Schedule:
     fields = words.split()
     # Words such as "tomorrow morning please" are no expression with a wrong number of fields.
-    if not all(re.fullmatch(r"[\d*/,#LlWw-]+|[A-Za-z]{3}(?:[-,][A-Za-z]{3})*(?:#\d)?", field) for field in fields):
-        nearest = f" Did you mean `in {words}` or `every {words}`?" if _DURATION.fullmatch(words.lower()) else ""
-        raise BadSchedule(f"{words[:80]!r} is no schedule that I understand.{nearest} {FORMS}")
-    if len(fields) == 6:
+    is_expression = all(_FIELD.fullmatch(field) for field in fields)
+    if is_expression and len(fields) == 6:
         raise BadSchedule(
             f"{words!r} has six fields. Hermes uses five (minute, hour, day, month, weekday), since nothing runs more "
             f"often than once a minute. Without the seconds it is `{' '.join(fields[1:])}`."
         )
-    if len(fields) != 5:
+    if not is_expression or len(fields) != 5:
         nearest = f" Did you mean `in {words}` or `every {words}`?" if _DURATION.fullmatch(words.lower()) else ""
-        raise BadSchedule(f"{words!r} is no cron expression: it has {len(fields)} fields, not five.{nearest} {FORMS}")
+        count = f": it has {len(fields)} fields, not five" if is_expression else ""
+        raise BadSchedule(f"{words[:80]!r} is no schedule that I understand{count}.{nearest} {FORMS}")
     schedule = Schedule(kind="cron", text=words, timezone=timezone, anchor_ms=now_ms)
     try:
         schedule.next_after(now_ms)

@@ -29,12 +29,12 @@ class Job:
     sender_id: str = ""
     sender_name: str = ""
     source: str = "chat"
-    kind: str
-    schedule: str
+    kind: str = ""
+    schedule: str = ""
     timezone: str
-    anchor_ms: int
-    prompt: str
-    deliver: str
+    anchor_ms: int = 0
+    prompt: str = ""
+    deliver: str = ""
     place: str = ""
     thread: str = ""
     model: str = ""
@@ -47,7 +47,7 @@ class Job:
     status: JobStatus = "active"
     status_reason: str = ""
     failures: int = 0
-    next_ms: int | None
+    next_ms: int | None = None
     created_ms: int
 
 
@@ -318,6 +318,10 @@ def read_history(
                    AND (?3 IS NULL OR r.job_id IN (SELECT id FROM cron_jobs WHERE place = ?3))
                 ORDER BY r.due_ms DESC, r.id DESC LIMIT ?4"""  # noqa: S608
     return [_run(row) for row in tx.all(query, job_id, person_id, place, limit)]
+
+
+def find_last_run(tx: Transaction, job_id: str) -> JobRun | None:
+    return next(iter(read_history(tx, job_id, limit=1)), None)
 
 
 def list_in_trouble(tx: Transaction) -> list[Job]:

@@ -233,9 +233,7 @@ class ChatApi:
             elif isinstance(event, RequestResult):
                 text, usage = self.clean(text_of(event.parts)), _usage(event)
         about = {"trace": f"inbox:{accepted.id}", "conversation": asked.chat.conversation, "notices": notices}
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        head = _head(asked.id, "chat.completion")
-        return web.json_response(head | {"choices": [choice], "usage": usage, "hermes": about})
+        return web.json_response(_completion(asked.id, text, usage) | {"hermes": about})
 
     async def _stream(
         self,
@@ -322,8 +320,12 @@ async def _respond_at_once(request: web.Request, chat: ChatRequest, text: str) -
         await out.send_text(text)
         await out.end(usage)
         return out.response
+    return web.json_response(_completion(response_id, text, usage))
+
+
+def _completion(response_id: str, text: str, usage: dict[str, int]) -> dict[str, Any]:
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    return web.json_response(_head(response_id, "chat.completion") | {"choices": [choice], "usage": usage})
+    return _head(response_id, "chat.completion") | {"choices": [choice], "usage": usage}
 
 
 def _head(response_id: str, kind: str) -> dict[str, Any]:
