@@ -2,19 +2,19 @@
 
     ModelError
     └── ProviderError
-        ├── NoEndpoint        the operator must set a key or a model      falls over
-        ├── KeyRefused        the operator must fix the key               falls over
-        ├── NoCredit          the operator must pay                       falls over
-        ├── ModelUnknown      the operator must choose another            falls over
-        ├── Overloaded        wait (`retry_after_seconds`), ask again     retried, falls over
-        ├── Unreachable       the network or the server is down           retried, falls over
-        ├── BrokenAnswer      nonsense instead of an answer               retried, falls over
-        │   └── OutOfRoom     no room was left for an answer              falls over
+        ├── NoEndpoint        the operator must set a key or a model      fails over
+        ├── KeyRefused        the operator must fix the key               fails over
+        ├── NoCredit          the operator must pay                       fails over
+        ├── ModelUnknown      the operator must choose another            fails over
+        ├── Overloaded        wait (`retry_after_seconds`), ask again     retried, fails over
+        ├── Unreachable       the network or the server is down           retried, fails over
+        ├── BrokenAnswer      nonsense instead of an answer               retried, fails over
+        │   └── OutOfRoom     no room was left for an answer              fails over
         ├── ContextTooLong    shorten the conversation, ask again
         ├── Filtered          say it differently
         └── RequestRefused    the request itself is at fault
 
-A failure of the *model* falls over to the next one of a chain. A failure of the *request* does not: a longer window
+A failure of the *model* fails over to the next one of a chain. A failure of the *request* does not: a longer window
 elsewhere would hide that the conversation needs compressing, a laxer model would get around a filter that somebody
 chose, and a request that one provider calls wrong is a mistake to be seen.
 """
@@ -102,7 +102,7 @@ class ProviderError(ModelError):
     """Any failure of a real model; never raised itself."""
 
     retryable: ClassVar[bool] = False  # the same model may well answer the same request soon
-    falls_over: ClassVar[bool] = False  # another model may answer it
+    fails_over: ClassVar[bool] = False  # another model may answer it
 
     def __init__(self, words: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(words)
@@ -112,34 +112,34 @@ class ProviderError(ModelError):
 class NoEndpoint(ProviderError):
     """The settings name no model that can be asked. The text says what to set."""
 
-    falls_over = True
+    fails_over = True
 
 
 class KeyRefused(ProviderError):
-    falls_over = True
+    fails_over = True
 
 
 class NoCredit(ProviderError):
-    falls_over = True
+    fails_over = True
 
 
 class ModelUnknown(ProviderError):
-    falls_over = True
+    fails_over = True
 
 
 class Overloaded(ProviderError):
     retryable = True
-    falls_over = True
+    fails_over = True
 
 
 class Unreachable(ProviderError):
     retryable = True
-    falls_over = True
+    fails_over = True
 
 
 class BrokenAnswer(ProviderError):
     retryable = True
-    falls_over = True
+    fails_over = True
 
 
 class OutOfRoom(BrokenAnswer):

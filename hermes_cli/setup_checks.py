@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from agent_core.model import ModelError, NoEndpoint, ask_once
 from agent_core.models.factory import ModelOptions, open_model
 from agent_core.models.providers import Preset, choose
-from agent_core.models.retries import Patience, Retries
+from agent_core.models.retries import Retries, Timeouts
 from gateway.doctor.live import TokenAnswer, ask_all, list_account_probes
 from gateway.platforms.spec import PlatformSpec
 from hermes_config.settings import Settings
 
 _QUESTION = "Reply with the word ready."
-_PATIENCE = Patience(connect_seconds=10, first_byte_seconds=60, idle_seconds=30, whole_seconds=90)
+_TIMEOUTS = Timeouts(connect_seconds=10, first_byte_seconds=60, idle_seconds=30, whole_seconds=90)
 
 
 async def check_model(name: str, base_url: str, keys: Mapping[str, str]) -> str:
     """Ask the model one short question; return why it cannot answer, empty when it does."""
-    options = ModelOptions(patience=_PATIENCE, retries=Retries(attempts=1))
+    options = ModelOptions(timeouts=_TIMEOUTS, retries=Retries(attempts=1))
     model = open_model(name, base_url=base_url, keys=keys, options=options)
     try:
         await ask_once(model, _QUESTION)

@@ -14,7 +14,7 @@ from agent_core.model import LoadMedia, Model, NoEndpoint
 from agent_core.models.demo import DemoModel
 from agent_core.models.fallback import FallbackModel
 from agent_core.models.providers import Endpoint, choose
-from agent_core.models.retries import Patience, Retries
+from agent_core.models.retries import Retries, Timeouts
 from hermes_config.settings import ModelSettings
 from tools.base import Tool
 
@@ -24,7 +24,7 @@ class ModelOptions:
     """Options for all real models of a chain."""
 
     stream: bool = True
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     retries: Retries = field(default_factory=Retries)
     cooldown_seconds: float = 60.0  # before a model that failed is preferred again
     load_media: LoadMedia | None = None
@@ -35,7 +35,7 @@ class ModelOptions:
     def of(cls, settings: ModelSettings, *, load_media: LoadMedia | None = None) -> "ModelOptions":
         return cls(
             stream=settings.stream,
-            patience=Patience(
+            timeouts=Timeouts(
                 connect_seconds=settings.connect_timeout_seconds,
                 first_byte_seconds=settings.first_byte_timeout_seconds,
                 idle_seconds=settings.idle_timeout_seconds,
@@ -111,7 +111,7 @@ class RealModel:
                 self._model = module.OpenAIModel(
                     self._endpoint,
                     stream=options.stream,
-                    patience=options.patience,
+                    timeouts=options.timeouts,
                     retries=options.retries,
                     load_media=options.load_media,
                     effort=options.effort,

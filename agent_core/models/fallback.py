@@ -21,9 +21,8 @@ class FallbackModel:
     error. A conversation that is too long, filtered content and a request that is called wrong are raised at once
     (`agent_core.model` says why).
 
-    A failed model rests for `cooldown_seconds`, or as long as it asked for, and is then preferred again.
-    Resting models are asked last rather than not at all. When all fail, the error is that of the first
-    model asked.
+    A failed model is asked last for `cooldown_seconds`, or as long as it asked for, and is then preferred again. When
+    all fail, the error is that of the first model asked.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class FallbackModel:
         self._models = tuple(models)
         self._cooldown_seconds = cooldown_seconds
         self._clock = clock
-        self._rests_until: dict[int, float] = {}  # by position in the chain
+        self._unavailable_until: dict[int, float] = {}  # by position in the chain
         self._variants: dict[str, FallbackModel] = {}  # by effort
 
     async def reply(
@@ -51,14 +50,14 @@ class FallbackModel:
             try:
                 message = await self._models[position].reply(messages, tools, restartable, may_call=may_call)
             except ProviderError as error:
-                if not error.falls_over:
+                if not error.fails_over:
                     raise
-                self._rest(position, error)
+                self._set_aside(position, error)
                 first_error = first_error or error
                 restartable.restart()
                 continue
             restartable.settle()
-            self._rests_until.pop(position, None)
+            self._unavailable_until.pop(position, None)
             return message
         assert first_error is not None
         raise first_error
@@ -67,7 +66,7 @@ class FallbackModel:
         if effort not in self._variants:
             models = [with_effort(model, effort) for model in self._models]
             variant = FallbackModel(models, cooldown_seconds=self._cooldown_seconds, clock=self._clock)
-            variant._rests_until = self._rests_until
+            variant._unavailable_until = self._unavailable_until
             self._variants[effort] = variant
         return self._variants[effort]
 
@@ -83,12 +82,12 @@ class FallbackModel:
 
     def _order(self) -> list[int]:
         now = self._clock()
-        waits = {position: self._rests_until.get(position, 0.0) - now for position in range(len(self._models))}
+        waits = {position: self._unavailable_until.get(position, 0.0) - now for position in range(len(self._models))}
         return sorted(waits, key=lambda position: max(0.0, waits[position]))
 
-    def _rest(self, position: int, error: ProviderError) -> None:
+    def _set_aside(self, position: int, error: ProviderError) -> None:
         seconds = error.retry_after_seconds if error.retry_after_seconds is not None else self._cooldown_seconds
-        self._rests_until[position] = self._clock() + seconds
+        self._unavailable_until[position] = self._clock() + seconds
         needs_operator = isinstance(error, NoEndpoint | KeyRefused | NoCredit | ModelUnknown)
         (log.error if needs_operator else log.warning)(
             "model_out", model=self._models[position].name, error=type(error).__name__, rests_seconds=round(seconds)

@@ -30,7 +30,7 @@ from agent_core.models import openai_errors as words
 from agent_core.models.openai_request import build_request, encode, provider_data, select_images
 from agent_core.models.openai_stream import Assembly, ErrorInStream, EventReader, EventTooLarge
 from agent_core.models.providers import Endpoint
-from agent_core.models.retries import Patience, Retries
+from agent_core.models.retries import Retries, Timeouts
 from tools.base import Tool
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -51,7 +51,7 @@ class OpenAIModel:
     endpoint: Endpoint
     _: KW_ONLY
     stream: bool = True
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     retries: Retries = field(default_factory=Retries)
     load_media: LoadMedia | None = None
     effort: str = ""
@@ -109,7 +109,7 @@ class OpenAIModel:
     async def _attempt(self, body: dict[str, Any], emit: Emit) -> Message:
         assembly = Assembly(emit)
         try:
-            async with asyncio.timeout(self.patience.whole_seconds):
+            async with asyncio.timeout(self.timeouts.whole_seconds):
                 await self._ask(body, assembly)
         except TimeoutError as error:
             raise words.too_slow(self.endpoint) from error
@@ -146,7 +146,7 @@ class OpenAIModel:
     @asynccontextmanager
     async def _response(self, body: dict[str, Any]) -> AsyncGenerator[httpx2.Response]:
         """Yield the response once its headers are there; close it with the block."""
-        first_byte = self.patience.first_byte_seconds if self.stream else self.patience.whole_seconds
+        first_byte = self.timeouts.first_byte_seconds if self.stream else self.timeouts.whole_seconds
         connection = await self._connect()
         request = connection.http.build_request(
             "POST", connection.address, content=encode(body), headers=connection.headers
@@ -169,18 +169,18 @@ class OpenAIModel:
     async def _read_stream(self, response: httpx2.Response, assembly: Assembly) -> None:
         reader = EventReader()
         clock = asyncio.get_running_loop().time
-        patience = self.patience.first_byte_seconds
+        first_byte = self.timeouts.first_byte_seconds
         done = False
         left = MAX_ANSWER_BYTES
         try:
-            async with asyncio.timeout(patience) as limit:
+            async with asyncio.timeout(first_byte) as limit:
                 async for received in response.aiter_bytes():
                     left -= len(received)
                     if left < 0:
                         raise words.broken(self.endpoint, TOO_LARGE)
                     if not done:
                         done = self._take(reader.feed(received), assembly)
-                        limit.reschedule(clock() + (AFTER_DONE_SECONDS if done else self.patience.idle_seconds))
+                        limit.reschedule(clock() + (AFTER_DONE_SECONDS if done else self.timeouts.idle_seconds))
         except TimeoutError:
             if not done and not assembly.finish_reason:
                 raise
@@ -259,7 +259,7 @@ class OpenAIModel:
             return self._connection
 
     def _open_connection(self) -> "_Connection":
-        connect = self.patience.connect_seconds
+        connect = self.timeouts.connect_seconds
         http = openai.DefaultAioHttpClient(
             # Our own timeouts bound reading; they differ from stage to stage.
             timeout=httpx2.Timeout(connect=connect, read=None, write=None, pool=None),

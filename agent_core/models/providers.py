@@ -30,7 +30,7 @@ class Preset:
     reasoning: ReasoningSpelling = ""  # the field in which earlier reasoning is passed back; empty: not at all
     cache_breakpoints: str = r"(?!)"  # models for which the request must say what to cache
     signs_calls: bool = False  # tool calls carry a signature that must come back with them
-    tells_cost: bool = False  # with each answer
+    reports_cost: bool = False  # with each answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Endpoint:
     reasoning: ReasoningSpelling = ""
     cache_breakpoints: bool = False
     signs_calls: bool = False
-    tells_cost: bool = False
+    reports_cost: bool = False
     sees_images: bool = False
 
     @property
@@ -62,7 +62,7 @@ OPENROUTER = Preset(
     models=r"^[\w.-]+/",
     reasoning="reasoning_details",
     cache_breakpoints=r"^anthropic/|claude",
-    tells_cost=True,
+    reports_cost=True,
 )
 OPENAI = Preset(
     name="openai",
@@ -196,7 +196,7 @@ def _endpoint(preset: Preset, model: str, keys: Mapping[str, str], *, base_url: 
         reasoning=preset.reasoning,
         cache_breakpoints=bool(re.search(preset.cache_breakpoints, model, re.I)),
         signs_calls=preset.signs_calls,
-        tells_cost=preset.tells_cost,
+        reports_cost=preset.reports_cost,
         sees_images=sees_images(model),
     )
 

@@ -34,7 +34,7 @@ class Retries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """Timeouts for each stage of an answer."""
 
     connect_seconds: float = 10.0

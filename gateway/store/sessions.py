@@ -182,7 +182,7 @@ def end_due(tx: Transaction, ids: Iterable[str], resets: Resets) -> int:
     return ended
 
 
-def find_untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
+def find_unannounced_end(tx: Transaction, session_id: str) -> EndedSession | None:
     """Return the end of the session before this one, if it ended by itself and its chat was not told."""
     query = """SELECT before.id, before.platform, before.kind, before.end_reason AS reason FROM sessions s
                  JOIN sessions before ON before.id = s.parent_id
@@ -191,7 +191,7 @@ def find_untold_end(tx: Transaction, session_id: str) -> EndedSession | None:
     return tx.read_one(EndedSession, query, session_id, *REASONS)
 
 
-def mark_told(tx: Transaction, session_id: str) -> None:
+def mark_announced(tx: Transaction, session_id: str) -> None:
     tx.execute("UPDATE sessions SET reset_told = 1 WHERE id = ?", session_id)
 
 

@@ -84,25 +84,17 @@ class Compacting:
         )
 
 
+@dataclass(slots=True)
 class _StoreLedger:
     """Implements `agent_core.compactor.Ledger`."""
 
-    def __init__(
-        self,
-        db: Database,
-        session_id: str,
-        turn_id: str,
-        at: Boundary,
-        settle: Callable[[Transaction], None],
-        tell: Tell,
-    ) -> None:
-        self._db = db
-        self._session_id = session_id
-        self._turn_id = turn_id
-        self._at = at
-        self._settle = settle
-        self._tell = tell
-        self._has_steps = False
+    _db: Database
+    _session_id: str
+    _turn_id: str
+    _at: Boundary
+    _settle: Callable[[Transaction], None]
+    _tell: Tell
+    _has_steps: bool = False
 
     async def replace_results(self, stubs: Mapping[str, Message]) -> None:
         upto = min((self._at.upto, *self._at.pinned))

@@ -335,14 +335,14 @@ class Responder:
 
     def _announce_reset(self, tx: Transaction, turn: Turn) -> None:
         """Add a notice to the first reply after the last conversation ended by itself."""
-        before = sessions.find_untold_end(tx, turn.session_id)
+        before = sessions.find_unannounced_end(tx, turn.session_id)
         if before is None:
             return
         why = in_words(before.reason, self.resets.policy(before.platform, before.kind))
         text = f"This is a new conversation: {why}. Use /resume to go back to an old one."
         choices = (Choice(label="Continue the old one", action=f"continue:{before.id}"),)
         outbox.add_notice(tx, _find_address(tx, turn), text, topic="session reset", turn_id=turn.id, choices=choices)
-        sessions.mark_told(tx, before.id)
+        sessions.mark_announced(tx, before.id)
 
 
 def _find_order(turn: Turn) -> int | None:

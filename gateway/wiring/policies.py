@@ -44,4 +44,4 @@ def unpriced_models(settings: Settings) -> list[str]:
     if not budgets.limit_money:
         return []
     found = [one for one in endpoints(settings).values() if isinstance(one, Endpoint)]
-    return [one.model for one in found if not one.tells_cost and budgets.price(one.model) is None]
+    return [one.model for one in found if not one.reports_cost and budgets.price(one.model) is None]

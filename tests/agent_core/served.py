@@ -9,7 +9,7 @@ from agent_core.conversation import ListJournal, Message, user
 from agent_core.events import Event, ReasoningDelta, Restarted, TextDelta, Usage
 from agent_core.models.openai import OpenAIModel
 from agent_core.models.providers import Endpoint
-from agent_core.models.retries import Patience, Retries
+from agent_core.models.retries import Retries, Timeouts
 from agent_core.result import TurnOutcome
 from agent_core.turn import run_turn
 from playground.model_server import ModelServer
@@ -18,7 +18,7 @@ from tools.base import Tool
 from tools.content import Text
 
 SYSTEM = Message(role="system", parts=(Text(text="You are a test."),))
-AMPLE = Patience(connect_seconds=5, first_byte_seconds=60, idle_seconds=60, whole_seconds=60)
+AMPLE = Timeouts(connect_seconds=5, first_byte_seconds=60, idle_seconds=60, whole_seconds=60)
 # Each short at one stage only, so that no other clock can do its work.
 QUIET = replace(AMPLE, first_byte_seconds=0.5)
 STALLING = replace(AMPLE, idle_seconds=0.5)
@@ -88,7 +88,7 @@ async def chatting(
     *,
     stream: bool = True,
     tools: Sequence[Tool] = (),
-    patience: Patience = AMPLE,
+    timeouts: Timeouts = AMPLE,
     retries: Retries | None = None,
     at: Endpoint | None = None,
     **options: Any,
@@ -99,7 +99,7 @@ async def chatting(
         waits.append(seconds)
 
     model = OpenAIModel(
-        at or endpoint(server), stream=stream, patience=patience, retries=retries or Retries(), sleep=note, **options
+        at or endpoint(server), stream=stream, timeouts=timeouts, retries=retries or Retries(), sleep=note, **options
     )
     try:
         yield Chat(model=model, tools=tools, waits=waits)

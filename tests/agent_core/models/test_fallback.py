@@ -64,7 +64,7 @@ async def _ask(chain: FallbackModel, emit: Emit = ignore) -> str:
 @pytest.mark.parametrize(
     "kind", [Overloaded, Unreachable, NoCredit, KeyRefused, ModelUnknown, BrokenAnswer, NoEndpoint]
 )
-async def test_what_fails_the_model_falls_over(kind: type[ProviderError]) -> None:
+async def test_what_fails_the_model_fails_over(kind: type[ProviderError]) -> None:
     chain = FallbackModel([Flaky("a", [kind("no")]), Flaky("b")])
     assert await _ask(chain) == "from b"
     assert chain.name == "a"

@@ -11,7 +11,7 @@ from agent_core import model
 from agent_core.model import ProviderError
 from agent_core.models import openai, openai_stream
 from agent_core.models.openai_stream import CUT_SHORT
-from agent_core.models.retries import Patience, Retries
+from agent_core.models.retries import Retries, Timeouts
 from playground.model_script import HangUp, ModelAnswer, ModelRefusal, ScriptedCall, Silence, Step, ask_for, say
 from playground.model_server import ModelServer
 from tests.agent_core.scripted import answering
@@ -206,7 +206,7 @@ async def test_retries_end_when_their_time_is_up(server: ModelServer) -> None:
             await chat.say("hi")
 
 
-SAYS_NOTHING: dict[str, tuple[bool, Step, Patience]] = {
+SAYS_NOTHING: dict[str, tuple[bool, Step, Timeouts]] = {
     "streamed": (True, Silence(), QUIET),
     "streamed, after the headers": (True, say("Hello", stops_after_bytes=0, ending="hang"), QUIET),
     "streamed, in all": (True, Silence(), SLOW),
@@ -216,30 +216,30 @@ SAYS_NOTHING: dict[str, tuple[bool, Step, Patience]] = {
 
 @pytest.mark.parametrize("case", SAYS_NOTHING)
 async def test_a_server_that_says_nothing_is_given_up(server: ModelServer, case: str) -> None:
-    stream, silence, patience = SAYS_NOTHING[case]
+    stream, silence, timeouts = SAYS_NOTHING[case]
     server.script(silence, say("Awake"), silence, silence)
     async with (
         asyncio.timeout(10),
-        chatting(server, stream=stream, patience=patience, retries=Retries(attempts=2)) as chat,
+        chatting(server, stream=stream, timeouts=timeouts, retries=Retries(attempts=2)) as chat,
     ):
         assert (await chat.say("hi")).final.text == "Awake"
         with pytest.raises(model.Unreachable, match="took too long"):
             await chat.say("hi?")
 
 
-@pytest.mark.parametrize(("stream", "patience"), [(True, STALLING), (False, SLOW)], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("stream", "timeouts"), [(True, STALLING), (False, SLOW)], ids=["streamed", "whole"])
 async def test_an_answer_that_stalls_is_asked_for_again_without_doubling(
-    server: ModelServer, stream: bool, patience: Patience
+    server: ModelServer, stream: bool, timeouts: Timeouts
 ) -> None:
     server.script(say("Hel", "lo ", "world", stops_before="world", ending="hang"), say("Hello there"))
-    async with asyncio.timeout(10), chatting(server, stream=stream, patience=patience) as chat:
+    async with asyncio.timeout(10), chatting(server, stream=stream, timeouts=timeouts) as chat:
         outcome = await chat.say("hi")
         assert outcome.final.text == chat.shown == "Hello there"
 
 
 async def test_an_answer_that_trickles_on_is_given_up(server: ModelServer) -> None:
     server.script(say(*["and so on "] * 1000, delay_seconds=0.05), say("Done"))
-    async with asyncio.timeout(60), chatting(server, patience=SLOW) as chat:
+    async with asyncio.timeout(60), chatting(server, timeouts=SLOW) as chat:
         assert (await chat.say("hi")).final.text == chat.shown == "Done"
 
 
@@ -415,7 +415,7 @@ async def test_a_refusal_whose_words_never_come_is_given_up_in_time(server: Mode
     async with (
         asyncio.timeout(10),
         speaking(hanging) as (url, asked),
-        chatting(server, at=endpoint(server, base_url=url), patience=QUIET, retries=Retries(attempts=2)) as chat,
+        chatting(server, at=endpoint(server, base_url=url), timeouts=QUIET, retries=Retries(attempts=2)) as chat,
     ):
         with pytest.raises(model.Unreachable, match="took too long"):
             await chat.say("hi")

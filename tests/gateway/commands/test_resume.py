@@ -146,4 +146,4 @@ def test_new_after_an_end_by_itself_leaves_nothing_to_tell(tx: Transaction, cloc
     converse(tx, clock, "old")
     sessions.end_current(tx, str(KEY), reason="idle")
     make_commands().run(tx, CommandCall(key=KEY, name="new"))
-    assert sessions.find_untold_end(tx, sessions.open_current(tx, KEY).id) is None
+    assert sessions.find_unannounced_end(tx, sessions.open_current(tx, KEY).id) is None

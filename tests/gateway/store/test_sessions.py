@@ -151,19 +151,19 @@ def test_what_counts_is_when_the_message_came(tx: Transaction, clock: Clock) -> 
 
 def test_the_end_is_told_once(tx: Transaction, clock: Clock) -> None:
     first, second = end_by_itself(tx, clock)
-    told = sessions.find_untold_end(tx, second.id)
+    told = sessions.find_unannounced_end(tx, second.id)
     assert told is not None
     assert (told.id, told.reason, told.platform, told.kind) == (first.id, "idle", "telegram", "dm")
-    sessions.mark_told(tx, first.id)
-    assert sessions.find_untold_end(tx, second.id) is None
-    assert sessions.find_untold_end(tx, first.id) is None
+    sessions.mark_announced(tx, first.id)
+    assert sessions.find_unannounced_end(tx, second.id) is None
+    assert sessions.find_unannounced_end(tx, first.id) is None
 
 
 def test_an_end_on_purpose_is_not_told_and_begins_no_line(tx: Transaction, clock: Clock) -> None:
     sessions.open_current(tx, KEY)
     sessions.end_current(tx, str(KEY), reason="new")
     second = sessions.open_current(tx, KEY)
-    assert sessions.find_untold_end(tx, second.id) is None
+    assert sessions.find_unannounced_end(tx, second.id) is None
     assert tx.count("SELECT COUNT(*) FROM sessions WHERE parent_id IS NOT NULL") == 0
 
 
@@ -172,7 +172,7 @@ def test_an_end_that_was_dismissed_is_not_told(tx: Transaction, clock: Clock) ->
     clock.forward(hours=24)
     assert sessions.end_due(tx, sessions.list_due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE) == 1
     sessions.dismiss_end(tx, str(KEY))
-    assert sessions.find_untold_end(tx, sessions.open_current(tx, KEY).id) is None
+    assert sessions.find_unannounced_end(tx, sessions.open_current(tx, KEY).id) is None
 
 
 def test_the_sweep_leaves_what_is_at_work_or_young(tx: Transaction, clock: Clock) -> None:
@@ -205,7 +205,8 @@ def test_the_message_after_a_sweep_follows_the_ended_session_too(tx: Transaction
     first = sessions.open_current(tx, KEY)
     clock.forward(hours=24)
     sessions.end_due(tx, sessions.list_due(tx, DAY_OF_SILENCE), DAY_OF_SILENCE)
-    assert (told := sessions.find_untold_end(tx, sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE).id)) is not None
+    second = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
+    assert (told := sessions.find_unannounced_end(tx, second.id)) is not None
     assert told.id == first.id
 
 
@@ -217,7 +218,7 @@ def test_an_old_session_can_be_taken_up_again(tx: Transaction, clock: Clock) -> 
     assert find(tx, second.id).end_reason == "resumed other"
     clock.forward(hours=24)
     third = sessions.open_current(tx, KEY, resets=DAY_OF_SILENCE)
-    assert (told := sessions.find_untold_end(tx, third.id)) is not None
+    assert (told := sessions.find_unannounced_end(tx, third.id)) is not None
     assert told.id == first.id
 
 

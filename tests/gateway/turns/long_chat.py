@@ -15,7 +15,7 @@ from agent_core.compactor import CompactionRules
 from agent_core.model import HelperModels
 from agent_core.models.openai import OpenAIModel
 from agent_core.models.providers import Endpoint
-from agent_core.models.retries import Patience, Retries
+from agent_core.models.retries import Retries, Timeouts
 from gateway.commands.catalog import make_commands
 from gateway.store.db.database import Database
 from gateway.terminal_chat import LocalChat, new_key
@@ -192,5 +192,5 @@ async def open_chat(
 
 def _open_model(server: ModelServer, name: str) -> OpenAIModel:
     endpoint = Endpoint(provider="the playground", model=name, base_url=server.url, key=server.api_key)
-    patience = Patience(connect_seconds=5, first_byte_seconds=30, idle_seconds=30, whole_seconds=30)
-    return OpenAIModel(endpoint, patience=patience, retries=Retries(attempts=1))
+    timeouts = Timeouts(connect_seconds=5, first_byte_seconds=30, idle_seconds=30, whole_seconds=30)
+    return OpenAIModel(endpoint, timeouts=timeouts, retries=Retries(attempts=1))
