@@ -43,10 +43,10 @@ class LocalChat:
     runner: TurnRunner
     commands: Commands
     key: SessionKey
-    role: Role = "owner"  # of whoever types commands
+    role: Role = "owner"  # of the person who types commands
     workplace: Workplace
     backends: ProcessBackends
-    tools: Sequence[Tool] = ()  # those of every conversation, for whoever introduces it
+    tools: Sequence[Tool] = ()  # those of every conversation, for the banner
     folder: str = ""  # in which it takes place, by which editors list it
     _process_reports: list[Text] = field(default_factory=list, init=False)  # for the agent, with its next message
 
@@ -57,7 +57,7 @@ class LocalChat:
     async def say(self, text: str, emit: Emit = ignore, *, piped: str = "", files: Sequence[Media] = ()) -> str:
         """Return the answer to a message or a command; raises ModelError and CommandRefused.
 
-        `piped` and `files` come along with a message: text to be read, which is not the user's own words.
+        `piped` and `files` belong to the message, but are not the user's own words.
         """
         self._process_reports.extend(await LocalProcesses(self.db, self.backends).report_ends())
         if command := parse(text):

@@ -104,7 +104,7 @@ def _decide(approval_id: str, verdict: Verdict) -> None:
 
 
 def _known(given: Sequence[str], there: Collection[int]) -> list[int]:
-    """Return the numbers of the given rules. Raises when one is unknown, so that nothing is revoked by half."""
+    """Return the numbers of the given rules. Raises when one is unknown, before any is revoked."""
     known = {str(one): one for one in there}
     for one in given:
         if one.lstrip("#") not in known:

@@ -28,7 +28,7 @@ _MANIFEST = "hermes-backup.json"
 _FORMAT = 1
 _DATABASE = "state.db"
 _SECRETS = (".env", "approvals.key", "mcp_logins")
-# Made anew, kept by systemd, or not needed elsewhere; the database is copied, since its file may be in use.
+# Created again, kept by systemd, or not needed elsewhere; the database is copied, since its file may be in use.
 _LEFT_OUT = ("backups", "logs", "private", "gateway.lock", "lost+found", ".DS_Store")
 
 

@@ -118,7 +118,7 @@ def run(job: str) -> None:
 @cron.command()
 @click.argument("job")
 def remove(job: str) -> None:
-    """Remove a job. A run that is going on is stopped."""
+    """Remove a job, and stop its run if one is going on."""
     _change(lambda tx, book: f"“{book.remove(tx, AT_TERMINAL, job).name}” is removed.")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gateway.wiring.app import Gateway
     from hermes_config.settings import Settings
 
-_RESTART_STATUS = 75  # "try again", of sysexits.h; `Restart=on-failure` starts anew
+_RESTART_STATUS = 75  # "try again", of sysexits.h; `Restart=on-failure` starts it again
 
 
 def _own_name() -> str:

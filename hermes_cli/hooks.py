@@ -1,4 +1,4 @@
-"""`hermes hooks`: list, try, create and switch hooks."""
+"""`hermes hooks`: list, test, create and switch hooks."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ echo >> events.jsonl
 
 @click.group()
 def hooks() -> None:
-    """List, try and switch hooks: programs of yours that are told what happens."""
+    """List, test and switch hooks: your own programs, which run when something happens."""
 
 
 @hooks.command("list")

@@ -77,7 +77,9 @@ def update(yes: bool, dry_run: bool) -> None:
         click.echo("\n".join(" ".join(command) for command in commands))
         return
     if (program := shutil.which(found.update[0][0])) is None:
-        raise click.ClickException(f"{found.update[0][0]} is not there, and it installed Hermes. Nothing was changed.")
+        raise click.ClickException(
+            f"Hermes was installed with {found.update[0][0]}, which is not on the path. Nothing was changed."
+        )
     confirm(f"Update it with {Path(program).name}?", yes=yes, command="hermes update --yes")
     opened = open_home(make=False)
     if opened.home.database.exists():

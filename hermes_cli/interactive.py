@@ -34,7 +34,7 @@ _STYLE = Style.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack", "pro
 
 
 Say = Callable[[str, Emit, Sequence[Path]], Awaitable[str]]
-"""Answers a message or a command, with the files that go along. Raises ModelError and CommandRefused."""
+"""Answers a message or a command, with the attached files. Raises ModelError and CommandRefused."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,7 +157,7 @@ class InteractiveChat:
             return
         self._interrupted_at = now
         if self._turn is not None:
-            buffer.insert_text("\n".join(self._queued))  # back to whoever typed it
+            buffer.insert_text("\n".join(self._queued))  # so that nothing typed is lost
             self._queued.clear()
             self._turn.cancel()
         elif buffer.text:

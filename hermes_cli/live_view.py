@@ -263,7 +263,7 @@ def summarize_call(call: ToolCall) -> str:
 
 
 def read_result(text: str) -> tuple[list[str], bool]:
-    """Return the lines of a result, and whether it tells of a failure. Of JSON with output, only the output counts."""
+    """Return the lines of a result, and whether it reports a failure. Of JSON with output, only the output counts."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -27,7 +27,7 @@ def mcp() -> None:
 @mcp.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_servers(as_json: bool) -> None:
-    """List the servers, and how the running gateway fares with them."""
+    """List the servers, and their state in the running gateway."""
     opened = open_home(make=False)
     running = (read_state(opened.home.lock_file) or {}).get("mcp", {})
     unknown = {"state": "not running", "tools": 0, "problem": ""}
@@ -146,7 +146,7 @@ def login(name: str, port: int, client_id: str) -> None:
     opened.configure_logs()
     server = _find(opened, name)
     if not server.url:
-        raise click.UsageError(f"{name} is started by a command, and such servers know no login. Use --env for tokens.")
+        raise click.UsageError(f"{name} is started by a command, and such servers have no login. Use --env for tokens.")
     if server.has_own_login:
         raise click.UsageError(f"{name} has an Authorization header in the settings, which is used. Remove it first.")
     secret = ""
@@ -163,9 +163,8 @@ def login(name: str, port: int, client_id: str) -> None:
         raise click.ClickException("Nobody has logged in within ten minutes. Nothing was changed.") from error
     except McpProblem as error:
         raise click.ClickException(f"{name} cannot be used: {opened.redactor.clean(str(error))}.") from error
-    done = (
-        "You are logged in. A running gateway notices it soon" if logins.stamp(name) != before else "It wants no login"
-    )
+    is_new = logins.stamp(name) != before
+    done = "You are logged in. A running gateway notices it soon" if is_new else "The server needs no login"
     click.echo(f"{done}. {name} offers {tools} tools.")
 
 

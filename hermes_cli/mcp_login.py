@@ -1,4 +1,4 @@
-"""A person's part of a login to an MCP server: shows an address, and receives the one that their browser ends on."""
+"""The user's part of a login to an MCP server: show an address, and receive the one to which their browser returns."""
 
 import asyncio
 import sys
@@ -66,7 +66,7 @@ class _Redirect:
             pasting.cancel()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the browser. Whoever does not know the secret of this login gets nothing from it."""
+        """Answer the browser. A request without the secret of this login is refused."""
         self.open.add(writer)
         with suppress(OSError, ValueError, TimeoutError):
             async with asyncio.timeout(_READ_SECONDS):
@@ -82,7 +82,7 @@ class _Redirect:
         writer.close()
 
     async def _read_pasted(self) -> None:
-        with suppress(OSError, ValueError):  # nothing that could be waited for
+        with suppress(OSError, ValueError):  # there is no input to wait for
             while not self._found.done():
                 await wait_for_line(sys.stdin)
                 line = sys.stdin.readline()

@@ -139,7 +139,7 @@ async def deliver(
 def _explain(place: ChatPlace, state: SendState | None, platform: dict[str, Any], timeout: float) -> str:
     """Say why there is no message id, and whether something may have arrived."""
     if state is None:
-        return "Nobody knows what became of it: its record was erased meanwhile."
+        return "It is unknown whether it arrived: its record was erased meanwhile."
     problem = f": {state.problem}" if state.problem else ""
     if state.state == "failed":
         return f"Not sent: {place.account} rejected it{problem}."

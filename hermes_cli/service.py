@@ -167,7 +167,7 @@ def has_subgroups() -> bool:
 
 
 def find_obstacle(program: Sequence[str], *, is_system: bool) -> str:
-    """Return why the unit could not work; empty when nothing speaks against it."""
+    """Return why the unit could not work; empty when it can."""
     if is_system and any(Path(program[0]).is_relative_to(place) for place in _HIDDEN_FROM_SYSTEM):
         return (
             f"{program[0]} is in a folder that a service of the machine cannot see. Install Hermes below /opt or "

@@ -47,7 +47,7 @@ class SetupState:
     @classmethod
     def open(cls) -> "SetupState":
         opened = open_home(make=False)  # nothing is made before the first answer
-        # A check that fails is told in the answer to the question; a line of the log would tell it twice.
+        # The answer to a question reports a failed check; a log line would repeat it.
         logs.configure(level="error", style="auto", secrets=secret_values(opened.settings))
         return cls(home=opened.home, loaded=load(opened.home))
 
@@ -56,7 +56,7 @@ class SetupState:
         return self.loaded.settings
 
     def save(self, what: str, texts: Mapping[str, str]) -> None:
-        """Write what the files do not say already, each file at once, and load the settings anew."""
+        """Write what the files do not say already, each file in one step, and load the settings again."""
         changed = {key: text for key, text in texts.items() if text != self.read(key) or self._is_from_outside(key)}
         if not changed:
             click.echo("Unchanged.")
@@ -262,7 +262,7 @@ def ask_service(state: SetupState) -> None:
     if unit is None and read_state(state.home.lock_file) is not None:
         click.echo("A gateway runs already. To apply the changes: stop it (hermes gateway stop) and start it again.")
     elif unit is not None:
-        if state.saved and click.confirm("Restart the service, so that it takes the changes?", default=True):
+        if state.saved and click.confirm("Restart the service to apply the changes?", default=True):
             unit.call("restart", unit.file.stem)
             click.echo("The gateway runs.")
     elif not has_systemd():

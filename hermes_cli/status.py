@@ -20,14 +20,14 @@ _STATES = {"needs operator": "stopped until you fix this"}  # as shown; scripts 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--watch", is_flag=True, help="Show it anew every two seconds until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh every two seconds until Ctrl-C.")
 def status(as_json: bool, watch: bool = False) -> None:
     """Show whether the gateway runs, its connections, and what it is working on.
 
     Exits with 1 when the gateway is not running.
     """
     if watch and as_json:
-        raise click.UsageError("--watch is for people: leave out --json.")
+        raise click.UsageError("--watch and --json cannot be combined.")
     while True:
         opened = open_home(make=False)  # a question changes nothing
         running, rules = read_state(opened.home.lock_file), build_rules(opened.settings)

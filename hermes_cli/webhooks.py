@@ -41,7 +41,7 @@ def webhooks() -> None:
 @click.option("--deliver", default="", metavar="PLATFORM[:CHAT]", help="The chat for answers.  [default: the home]")
 @click.option("--prompt", default="", help="What to do with an event, such as 'Summarise {commits} for me.'")
 @click.option("--prompt-file", type=click.Path(exists=True, dir_okay=False), help="The same from a file.")
-@click.option("--secret", default="", help="The secret that the service gives out; - reads it.  [default: a new one]")
+@click.option("--secret", default="", help="The secret that the service issued; - reads a pipe.  [default: a new one]")
 def add(name: str, signature: str, deliver: str, prompt: str, prompt_file: str | None, secret: str) -> None:
     """Add a webhook: hermes webhooks add deploys --signature github --deliver telegram"""
     opened = open_home()

@@ -55,7 +55,7 @@ def check_mode(facts: Facts) -> Iterator[Finding]:
 
 
 def list_rules(facts: Facts) -> Iterator[Finding]:
-    """List rules that hold for good; those of one conversation end with it."""
+    """List permanent rules; those of one conversation end with it."""
     rules = facts.store.rules if facts.store else ()
     if forged := [rule for rule in rules if not rule.is_signed]:
         ids = " ".join(str(rule.id) for rule in forged)

@@ -230,7 +230,7 @@ def check_hooks(facts: Facts) -> Iterator[Finding]:
 
 
 def check_mcp_servers(facts: Facts) -> Iterator[Finding]:
-    """Find servers that cannot be started, or with which the running gateway fares badly."""
+    """Find servers that cannot be started, or that fail in the running gateway."""
     running = dict((facts.gateway or {}).get("mcp", {}))
     sound = 0
     for name, server in read_servers(facts.settings.mcp.servers).items():
@@ -280,7 +280,7 @@ def _check_connection(facts: Facts, account: str, connection: dict[str, object])
 
 
 def _install(unit: Path) -> str:
-    """Return the command that writes the unit anew, with the program that runs now."""
+    """Return the command that rewrites the unit, with the program that runs now."""
     return "hermes gateway install" if _user_flag(unit) else "hermes gateway install --system"
 
 

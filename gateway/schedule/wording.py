@@ -31,7 +31,7 @@ def describe_target(job: Job) -> str:
         case "origin":
             return "the chat where it was made"
         case "local":
-            return f"files in ~/.hermes/cron/{job.id}/"
+            return f"files in cron/{job.id}/ of the home"
         case "home":
             return "the home channel"
         case where:

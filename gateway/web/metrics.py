@@ -39,7 +39,7 @@ _SUMS = """SELECT event, inbox_id IS NOT NULL AS of_message, outbox_id IS NOT NU
              FROM trail WHERE id > ? AND id <= ? GROUP BY 1, 2, 3"""
 _COUNTERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # name: help, label, its values
-    "messages": ("Messages by what became of them.", "outcome", ("accepted", "answered", "refused")),
+    "messages": ("Messages by outcome.", "outcome", ("accepted", "answered", "refused")),
     "turns": ("Turns that ended, by outcome.", "outcome", _TURN_ENDS),
     "model_calls": ("Replies of models.", "", ("",)),
     "tokens": ("Tokens that models read and wrote.", "direction", ("input", "output")),

@@ -55,7 +55,7 @@ def _take_variables(home: PeerHome, variables: dict[str, str]) -> None:
         elif name == "HERMES_MODEL":
             pass  # read with the model
         elif name in our_variables():
-            home.left[name] = f"decide it anew here: hermes config set {our_variables()[name]} …"
+            home.left[name] = f"decide it here: hermes config set {our_variables()[name]} …"
         else:
             home.left[name] = "Hermes does not know this variable"
 
