@@ -115,7 +115,7 @@ def question_from(asked: Asked, look: CommandReview, place: Workplace, context: 
     judgement, doubt = look.judgement, look.doubt
     is_blocked = judgement.verdict == "block"
     _check_length(asked.action, is_blocked=is_blocked, context=context)
-    why = f". The agent's reason: {asked.outside}" if asked.outside else ""
+    why = f". The agent's reason: {asked.outside.rstrip(' .')}" if asked.outside else ""
     leaving = (f"it runs outside the sandbox{why}",) if is_outside else ()
     return Question(
         tool=asked.tool,

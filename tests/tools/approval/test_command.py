@@ -315,7 +315,7 @@ class Isolated:
 
 async def test_whatever_leaves_the_sandbox_asks_an_owner_and_says_why(boxed: Workplace) -> None:
     assert await question(boxed, "docker ps") is None
-    found = await asked(boxed, "docker ps", outside=True, reason="the containers are not in the sandbox")
+    found = await asked(boxed, "docker ps", outside=True, reason="the containers are not in the sandbox.")
     assert found.action == "docker ps"
     assert found.where == command.where(boxed.outside or boxed, boxed.current_folder)
     assert found.reasons == ("it runs outside the sandbox. The agent's reason: the containers are not in the sandbox",)
