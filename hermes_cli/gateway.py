@@ -21,7 +21,10 @@ _RESTART_STATUS = 75  # "try again", of sysexits.h; `Restart=on-failure` starts 
 
 def _own_name() -> str:
     """Return the command to show in hints: `make run` does not put `hermes` on the path."""
-    return "hermes" if shutil.which("hermes") else os.path.relpath(sys.argv[0])
+    if shutil.which("hermes"):
+        return "hermes"
+    below = os.path.relpath(sys.argv[0])
+    return sys.argv[0] if below.startswith("..") else below
 
 
 async def suggest_local_models() -> None:
