@@ -249,10 +249,7 @@ _PROXY_VARIABLES |= {"no_proxy": _NOT_PROXIED, "NO_PROXY": _NOT_PROXIED, "NODE_U
 def describe_limits(limits: SandboxLimits, cgroups: Cgroups | None) -> str:
     """Describe to the operator what limits a command in a sandbox."""
     memory, processes = f"{limits.memory_mb} MB of memory", f"{limits.max_processes} processes"
-    disk = (
-        f"a workspace of {limits.workspace_mb} MB, measured before each command and every few seconds while one runs "
-        "(there is no quota)"
-    )
+    disk = f"a workspace of {limits.workspace_mb} MB, measured every few seconds (there is no quota)"
     if cgroups is not None:
         return f"by control groups (version {cgroups.version}): {memory} and {processes}; {disk}"
     if os.geteuid() == 0:
