@@ -9,9 +9,9 @@ from pathlib import Path
 from aiohttp import web
 
 from playground.discord.server import DiscordServer
+from playground.page.access import PageDoor
 from playground.page.api import MAX_FILE_BYTES, PageApi
 from playground.page.discord_phone import DiscordPhone
-from playground.page.door import PageDoor
 from playground.page.gateway_child import GatewayChild, child_environment
 from playground.page.home import PlaygroundHome, make_home
 from playground.page.phone import Phone

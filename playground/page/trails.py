@@ -37,7 +37,7 @@ def read(db: sqlite3.Connection) -> list[Wire]:
             trail = trails.setdefault(f"message {row['message']}", about)
         elif "sender" in detail:
             account, sender = str(detail.get("account") or detail.get("platform", "")), str(detail["sender"])
-            about = {"account": account, "who": names.get((account, sender), sender), "text": "at the door"}
+            about = {"account": account, "who": names.get((account, sender), sender), "text": "(not let in yet)"}
             trail = trails.setdefault(f"door {account} {sender}", about)
             doors[account, str(detail.get("chat", ""))] = trail
         elif (row["sent_by"], row["sent_to"]) in doors:

@@ -39,7 +39,7 @@ export class Gateway {
     if (facts.pid) more.push(`pid ${facts.pid}`);
     if (facts.state === "died") more.push(`exit code ${facts.code}; its last lines are in the log`);
     for (const [name, one] of troubled) more.push(`${name} ${one.state}`);
-    if (facts.state === "running" && !troubled.length) more.push("hears all three");
+    if (facts.state === "running" && !troubled.length) more.push("connected to all three");
     return [line, more.length ? `  ${more.join(" · ")}` : ""];
   }
 }

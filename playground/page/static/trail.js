@@ -7,8 +7,8 @@ const ENDS = new Set([...WRONG, "sent", "noted", "deleted", "pairing approved", 
 const DECIDED = {
   approval_approved: "allowed",
   approval_denied: "denied",
-  approval_expired: "nobody decided",
-  approval_withdrawn: "question withdrawn",
+  approval_expired: "nobody answered",
+  approval_withdrawn: "no longer needed",
 };
 const HIDDEN = new Set(["opened"]);
 
@@ -77,12 +77,12 @@ function told(steps) {
   return found;
 }
 
-/** Somebody is asked for a yes: it was said in the chat, and is not the answer. */
+/** An approval request was sent to the chat; it is not the answer. */
 const isQuestion = ({ event, detail }) => event === "sent" && detail.about === "approval";
 
 function wording({ event, detail }, wasRun) {
   if (event === "sent" && isQuestion({ event, detail })) return { label: "asked ✓", kind: "" };
-  if (event === "approval_asked") return { label: `${detail.tool} waits for a yes`, kind: "tool" };
+  if (event === "approval_asked") return { label: `${detail.tool} waits for approval`, kind: "tool" };
   if (event.startsWith("approval_")) return { label: DECIDED[event] ?? event.replaceAll("_", " "), kind: "tool" };
   if (!wasRun) return { label: `${detail.tool} not run`, kind: "tool" };
   if (event === "model_replied") return { label: "model", kind: "model" };

@@ -154,7 +154,7 @@ async def test_a_question_waits_and_is_no_answer_until_it_is_decided(table: Tabl
     line = f"[...document.querySelectorAll('#trails .{platform}')].find((one) => one.innerText.includes({asked!r}))"
     await table.page.wait_for(f"{line}?.innerText.includes('asked ✓')", seconds=SECONDS)
     told = str(await table.page.run(f"{line}.innerText"))
-    assert "terminal waits for a yes" in told
+    assert "terminal waits for approval" in told
     assert "sent ✓" not in told
     assert await table.page.run(f"{line}.classList.contains('open')")
     await table.page.run(
