@@ -117,7 +117,10 @@ def check_ripgrep(facts: Facts) -> Iterator[Finding]:
     if facts.has_ripgrep:
         yield ok("ripgrep is installed, so file searches are fast")
     else:
-        yield warn("ripgrep is not installed, so file searches are slow", "apt install ripgrep")
+        yield warn(
+            "ripgrep is not installed, so file searches are slow and look at what .gitignore names",
+            "apt install ripgrep",
+        )
 
 
 def check_browser(facts: Facts) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.errors import ToolFailed
 
-if TYPE_CHECKING:  # a search without ripgrep starts a child that imports this module, and no more than it needs
+if TYPE_CHECKING:  # many modules need these types, and few of them settings
     from hermes_config.settings import TerminalSettings
 
 

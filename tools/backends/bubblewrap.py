@@ -75,9 +75,7 @@ class BubblewrapBackend(SupervisedBackend):
             places=policy.folders,
             hidden=policy.closed,
             follows_links=policy.user_home is not None,
-            searcher=Searcher(
-                ripgrep=shutil.which("rg", path=SANDBOX_PATH) or "", run=self.run, helper=self._run_helper
-            ),
+            searcher=Searcher(ripgrep=shutil.which("rg", path=SANDBOX_PATH) or "", run=self.run),
             room_bytes=self._use.room_bytes,
             prepare=policy.make_folders,
         )
@@ -231,11 +229,6 @@ class BubblewrapBackend(SupervisedBackend):
         finally:
             running.cancel()
             await asyncio.wait({running})
-
-    async def _run_helper(self, command: Command) -> Finished:
-        timeout, most = command.limits(self._settings)
-        spec = supervised.prepare(command, "/", {"PATH": SANDBOX_PATH}, timeout)
-        return await supervised.run(spec, self.outputs, max_output_chars=most, keeps_output=command.keeps_output)
 
 
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"

@@ -148,7 +148,7 @@ class HostFiles:
         hidden = [path for path in self._hidden() if path.is_relative_to(place.real)]
         closed = (*self._closed, *hidden, *SYSTEM_FOLDERS)
         try:
-            return await self._searcher.search(wanted, spelled=spelled, where=where, inside=place, closed=closed)
+            return await self._searcher.search(wanted, spelled, closed)
         except BadSearch as error:
             raise FileRefused(str(error)) from error
 

@@ -40,7 +40,7 @@ class LocalBackend(SupervisedBackend):
         self.home = os.path.expanduser("~")
         self.files = HostFiles(
             places=lambda: (BackendFolder(spelled=Path("/"), real=Path("/")),),
-            searcher=Searcher(ripgrep=shutil.which("rg") or "", run=self.run, helper=self.run),
+            searcher=Searcher(ripgrep=shutil.which("rg") or "", run=self.run),
             closed=closed,
             follows_links=True,
         )

@@ -1,18 +1,17 @@
-"""Search files: with ripgrep where the backend has it, else with our own walk in a child process.
+"""Search files in a backend: with ripgrep where it has it, else with find and grep, which know no ignore files.
 
-Both skip hidden files, folders of version control, and files named by .gitignore and .ignore.
+Both skip hidden files and folders.
 """
 
-import json
 import re
-import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from shlex import quote
 
 from tools.backends.base import Command, Finished, Found, Match, Search
-from tools.backends.globs import name_matches
 
 Run = Callable[[Command], Awaitable[Finished]]
 
@@ -29,6 +28,17 @@ _RIPGREP_CONTENT = (
     *("--line-number", "--with-filename", "--no-heading", f"--max-columns={MAX_SHOWN_LINE_CHARS}"),
     *("--max-columns-preview", f"--max-count={MAX_MATCHES_PER_FILE}", f"--max-filesize={MAX_SEARCHED_FILE_BYTES}"),
 )
+_SKIPPED = r"\( -name '.?*' -o -name node_modules -o -name __pycache__ \) ! -path {path} -prune"
+# Perl's expressions where grep has them. A first run without a file tells a bad expression by its exit code.
+_GREP = f"""\
+kind=E; grep -qP . /dev/null 2> /dev/null; [ $? -gt 1 ] || kind=P
+grep -q$kind -e {{pattern}} /dev/null; [ $? -le 1 ] || exit 2
+{{find}} -size -{MAX_SEARCHED_FILE_BYTES // 512} \
+-exec grep -nH$kind -m {MAX_MATCHES_PER_FILE} -e {{pattern}} {{{{}}}} + \
+2> /dev/null | cut -b 1-{8 * MAX_SHOWN_LINE_CHARS}
+"""
+_LINE = re.compile(r"(?:([^\0]*)\0|(.*?):)([0-9]+):(.*)")
+_WILDCARDS = frozenset("*?[")
 
 
 class BadSearch(Exception):
@@ -48,104 +58,111 @@ class BackendFolder:
 class Searcher:
     ripgrep: str  # its path as the backend's commands see it; empty when missing
     run: Run  # in the backend
-    helper: Run  # a program of ours, on this machine
 
-    async def search(
-        self, wanted: Search, *, spelled: Path, where: Path, inside: BackendFolder, closed: Sequence[Path]
-    ) -> Found:
-        """Search a folder: `spelled` as the backend sees it, `where` as we do; nothing `closed` is entered.
+    async def search(self, wanted: Search, where: Path, closed: Sequence[Path] = ()) -> Found:
+        """Search a folder, by its path as the backend's commands see it; nothing `closed` is entered.
 
         Raises BadSearch, BackendFailed.
         """
-        if self.ripgrep:
-            return await self._by_ripgrep(wanted, spelled, closed)
-        return await self._by_walking(wanted, spelled, where, inside, closed)
-
-    async def _by_ripgrep(self, wanted: Search, spelled: Path, closed: Sequence[Path]) -> Found:
-        kind = (*_RIPGREP_CONTENT, "-e", wanted.pattern) if wanted.target == "content" else ("--files",)
-        left_out = (_exclude(path) for path in closed if path.is_relative_to(spelled))
-        finished = await self.run(search_command((self.ripgrep, *_RIPGREP, *kind, *left_out, "--", str(spelled))))
-        _check_time(finished)
+        closed = [path for path in closed if path.is_relative_to(where)]
+        finished = await self.run(
+            self._by_ripgrep(wanted, where, closed) if self.ripgrep else _by_find(wanted, where, closed)
+        )
+        if finished.timed_out:
+            raise BadSearch(f"The search took longer than {SEARCH_SECONDS:.0f} seconds; use a narrower path.")
         if wanted.target == "content":
             matches = [match for line in finished.output.split("\n") if (match := _match(line))]
             if finished.exit_code == 2 and not matches and finished.output.strip():
                 raise BadSearch(_bad_pattern(finished.output))
         else:
             names = finished.output.split("\0")[:-1]
-            matches = [Match(path=name) for name in names if is_wanted(wanted.pattern, name, spelled)]
+            matches = [Match(path=name) for name in names if _is_wanted(wanted.pattern, name, where)]
         matches = [match for match in matches if not any(Path(match.path).is_relative_to(path) for path in closed)]
+        matches.sort(key=lambda match: (match.path, match.line_number))
         most_in_a_file = max(Counter(match.path for match in matches if match.line_number).values(), default=0)
         whole = len(finished.output) < _MAX_ANSWER_CHARS and most_in_a_file < MAX_MATCHES_PER_FILE
         return Found(
             matches=tuple(matches[: wanted.limit]), more=max(0, len(matches) - wanted.limit), counted_all=whole
         )
 
-    async def _by_walking(
-        self, wanted: Search, spelled: Path, where: Path, inside: BackendFolder, closed: Sequence[Path]
-    ) -> Found:
-        query = {
-            "pattern": wanted.pattern,
-            "target": wanted.target,
-            "limit": wanted.limit,
-            "spelled": str(spelled),
-            "where": str(where),
-            "inside": str(inside.real),
-            "closed": [str(path) for path in closed],
-        }
-        # In a child: some regular expressions take for ever, and would block the whole process.
-        argv = (sys.executable, "-I", "-m", "tools.backends.walk")
-        finished = await self.helper(search_command(argv, stdin=json.dumps(query).encode()))
-        _check_time(finished)
-        try:
-            answer = json.loads(finished.output)
-        except ValueError as error:
-            raise BadSearch("The search failed; use a narrower path or a simpler pattern.") from error
-        if "problem" in answer:
-            raise BadSearch(answer["problem"])
-        return Found(
-            matches=tuple(Match(**match) for match in answer["matches"]),
-            more=answer["more"],
-            counted_all=answer["counted_all"],
-        )
+    def _by_ripgrep(self, wanted: Search, where: Path, closed: Sequence[Path]) -> Command:
+        kind = (*_RIPGREP_CONTENT, "-e", wanted.pattern) if wanted.target == "content" else ("--files",)
+        # The globs are anchored, since the command runs in /.
+        left_out = (f"--glob=!{_escape_glob(path)}" for path in closed)
+        return search_command((self.ripgrep, *_RIPGREP, *kind, *left_out, "--", str(where)))
 
 
-def search_command(argv: tuple[str, ...] = (), *, text: str = "", stdin: bytes = b"") -> Command:
+def _by_find(wanted: Search, where: Path, closed: Sequence[Path]) -> Command:
+    left_out = [f"-path {quote(_escape_glob(path))} -prune" for path in closed]
+    skipped = _SKIPPED.format(path=quote(_escape_glob(where)))
+    find = " ".join(["find", quote(str(where)), " -o ".join([*left_out, skipped, "-type f"])])
+    if wanted.target == "files":
+        return search_command(text=f"{find} -print0 2> /dev/null")
+    return search_command(text=_GREP.format(find=find, pattern=quote(wanted.pattern)))
+
+
+def search_command(argv: tuple[str, ...] = (), *, text: str = "") -> Command:
     return Command(
         argv=argv,
         text=text,
         workdir="/",
-        stdin=stdin,
         timeout_seconds=SEARCH_SECONDS,
         max_output_chars=_MAX_ANSWER_CHARS,
         keeps_output=False,
     )
 
 
-def _exclude(path: Path) -> str:
-    """Return the glob that excludes a path. It is anchored, since the command runs in /."""
-    return "--glob=!" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path))
-
-
-def _check_time(finished: Finished) -> None:
-    if finished.timed_out:
-        raise BadSearch(f"The search took longer than {SEARCH_SECONDS:.0f} seconds; use a narrower path.")
+def _escape_glob(path: Path) -> str:
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path))
 
 
 def _match(line: str) -> Match | None:
-    path, _, rest = line.partition("\0")
-    number, _, text = rest.partition(":")
-    if not rest or not number.isdigit():
+    found = _LINE.fullmatch(line)
+    if found is None or not line.startswith("/"):
         return None
-    return Match(path=path, line_number=int(number), text=text.rstrip("\r")[: MAX_SHOWN_LINE_CHARS + 60])
+    text = found[4].rstrip("\r")[: MAX_SHOWN_LINE_CHARS + 60]
+    return Match(path=found[1] or found[2], line_number=int(found[3]), text=text)
 
 
-def is_wanted(pattern: str, path: str, root: Path) -> bool:
+def _is_wanted(pattern: str, path: str, root: Path) -> bool:
     inside = Path(path).relative_to(root) if Path(path) != root else Path(Path(path).name)
     return name_matches(pattern, str(inside))
 
 
 def _bad_pattern(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    told = next((line for line in reversed(lines) if line.startswith("error:")), lines[-1] if lines else "")
-    told = told.removeprefix("error:").strip()[:200]
+    told = next((line for line in reversed(lines) if line.startswith(("error:", "grep:"))), lines[-1])
+    told = told.removeprefix("error:").removeprefix("grep:").strip()[:200]
     return f"The pattern is not a valid regular expression: {told}. Escape characters that are meant literally."
+
+
+def name_matches(pattern: str, path: str) -> bool:
+    """Match a glob with the name, or with the path if it has a slash; without wildcards, match any part."""
+    name = path.rpartition("/")[2]
+    if not _WILDCARDS.intersection(pattern):
+        return pattern.casefold() in (path if "/" in pattern else name).casefold()
+    if "/" not in pattern:
+        return fnmatchcase(name, pattern)
+    return segments_match([part for part in pattern.split("/") if part], path.split("/"))
+
+
+def segments_match(pattern: Sequence[str], path: Sequence[str]) -> bool:
+    """Match a path, where `**` stands for any number of folders. Takes linear time in both, whatever the pattern."""
+    reached = {0}  # how many parts of the pattern may have matched before the next name
+    for name in path:
+        reached = _with_nothing(reached, pattern)
+        reached = {
+            position if pattern[position] == "**" else position + 1
+            for position in reached
+            if position < len(pattern) and (pattern[position] == "**" or fnmatchcase(name, pattern[position]))
+        }
+    return len(pattern) in _with_nothing(reached, pattern)
+
+
+def _with_nothing(reached: Iterable[int], pattern: Sequence[str]) -> set[int]:
+    more = set(reached)
+    for position in sorted(more):
+        while position < len(pattern) and pattern[position] == "**":
+            position += 1
+            more.add(position)
+    return more

@@ -23,7 +23,7 @@ async def no_commands(command: Command) -> Finished:
     raise AssertionError("files are read and written without a command")
 
 
-SEARCHER = Searcher(ripgrep="", run=no_commands, helper=no_commands)
+SEARCHER = Searcher(ripgrep="", run=no_commands)
 
 
 @pytest.fixture

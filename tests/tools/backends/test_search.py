@@ -1,4 +1,4 @@
-"""Searching with ripgrep and without: the same files are looked at, and the same is found."""
+"""Searching with ripgrep and without: the same is found, but for what ignore files name."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ import pytest
 
 from tests.programs import needs
 from tools.backends import files, search
-from tools.backends.base import FileRefused, Found, Search
-from tools.backends.globs import name_matches, parse_ignore_file, segments_match, verdict
+from tools.backends.base import Command, FileRefused, Found, Search
 from tools.backends.local import LocalBackend
+from tools.backends.search import name_matches, segments_match
 
 WITH_RIPGREP = [pytest.param(True, marks=needs("ripgrep")), False]
 
@@ -38,7 +38,9 @@ TREE = {
     "sub/x.log": "needle",
     "sub/node/ignored.txt": "needle",
 }
+SLOW = Command(text="sleep 60", timeout_seconds=1.0)
 VISIBLE = ["a.txt", "b.py", "keep.log", "no.txt", "sub/top.txt", "sub/x.log"]
+IGNORED = [name for name in TREE if name not in (*VISIBLE, "binary") and "/." not in f"/{name}"]
 
 
 @pytest.fixture
@@ -74,9 +76,13 @@ def names(tree: Path, result: Found) -> list[str]:
 
 @pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
 async def test_lines_are_found_and_what_is_ignored_hidden_binary_or_linked_is_not(tree: Path, ripgrep: bool) -> None:
+    if not ripgrep:
+        assert set(IGNORED) <= set(names(tree, await found(tree, "needle", ripgrep=False)))
+        for name in IGNORED:
+            (tree / name).unlink()
     result = await found(tree, "needle", ripgrep=ripgrep)
     lines = [(str(Path(match.path).relative_to(tree)), match.line_number, match.text) for match in result.matches]
-    assert sorted(lines) == [
+    assert lines == [
         ("a.txt", 1, "needle one"),
         ("a.txt", 3, "needle two"),
         ("b.py", 1, "needle = 3"),
@@ -103,12 +109,15 @@ async def test_lines_are_found_and_what_is_ignored_hidden_binary_or_linked_is_no
 async def test_names_are_found_by_glob_or_by_a_part(
     tree: Path, ripgrep: bool, pattern: str, wanted: Sequence[str]
 ) -> None:
+    for name in IGNORED:
+        (tree / name).unlink()
     assert names(tree, await found(tree, pattern, ripgrep=ripgrep, target="files")) == sorted(wanted)
 
 
 @pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
 async def test_a_folder_further_down_is_searched_by_the_rules_above_it(tree: Path, ripgrep: bool) -> None:
-    assert names(tree, await found(tree, "needle", ripgrep=ripgrep, path="sub")) == ["sub/top.txt", "sub/x.log"]
+    if ripgrep:
+        assert names(tree, await found(tree, "needle", ripgrep=True, path="sub")) == ["sub/top.txt", "sub/x.log"]
     assert names(tree, await found(tree, "needle", ripgrep=ripgrep, path="a.txt")) == ["a.txt", "a.txt"]
 
 
@@ -142,9 +151,17 @@ async def test_a_pattern_that_looks_like_an_option_is_a_pattern(tree: Path, ripg
 
 async def test_an_expression_that_takes_for_ever_holds_nobody_up(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SEARCH_SECONDS", 1.0)
-    (tree / "trap.txt").write_text("a" * 60 + "!")
+    backend = LocalBackend(workspace=tree)
+    backend.files._searcher = replace(backend.files._searcher, ripgrep="/bin/cat", run=lambda _: backend.run(SLOW))
     with pytest.raises(FileRefused, match="took longer than 1 seconds"):
-        await found(tree, "(a+)+$", ripgrep=False)
+        await backend.files.search(Search(pattern="needle", path=str(tree)))
+
+
+@pytest.mark.parametrize("pattern", [r"\d+\s\w", "needle (?:one|two)$", "(a+)+$"])
+async def test_without_ripgrep_expressions_are_those_of_perl(tree: Path, pattern: str) -> None:
+    (tree / "trap.txt").write_text("a" * 60 + "!\n12 x\n")
+    result = await found(tree, pattern, ripgrep=False)
+    assert bool(result.matches) == (pattern != "(a+)+$")
 
 
 @pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
@@ -178,6 +195,8 @@ async def test_folders_that_the_kernel_makes_up_are_not_even_entered(
 @pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
 async def test_a_search_leaves_no_files_behind(tree: Path, ripgrep: bool, tmp_path: Path) -> None:
     backend = LocalBackend(workspace=tree, outputs=tmp_path / "outputs")
+    if not ripgrep:
+        backend.files._searcher = replace(backend.files._searcher, ripgrep="")
     await backend.files.search(Search(pattern="needle", path=str(tree)))
     assert list((tmp_path / "outputs").iterdir()) == []
 
@@ -204,12 +223,3 @@ def test_two_stars_stand_for_any_number_of_folders(pattern: str, path: str, fits
 def test_no_glob_takes_for_ever() -> None:
     assert not name_matches("*a" * 60 + "b", "a" * 200)
     assert not name_matches("**/" * 60 + "b", "a/" * 200 + "a")
-
-
-def test_the_last_rule_of_an_ignore_file_decides() -> None:
-    rules = parse_ignore_file("*.log\n!keep.log\n\\#odd\nend\\ \n!/\n")
-    assert verdict(rules, ["x.log"], is_folder=False) is True
-    assert verdict(rules, ["deep", "keep.log"], is_folder=False) is False
-    assert verdict(rules, ["#odd"], is_folder=False) is True
-    assert verdict(rules, ["end "], is_folder=False) is True
-    assert verdict(rules, ["other"], is_folder=False) is None

@@ -1,11 +1,9 @@
 """The files of a remote place, by calls of the helper there. Links are followed: the place itself is the limit."""
 
 import errno
-import re
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from tools.backends.base import (
@@ -19,28 +17,17 @@ from tools.backends.base import (
     FolderEntry,
     Found,
     LinesRead,
-    Match,
     Search,
     WrittenFile,
 )
 from tools.backends.files import MAX_LOOKED_AT_BYTES, REASONS, refused
 from tools.backends.remote.calls import SHORT_CALL_SECONDS, CallRefused, HelperAnswer, PlaceFailed
-from tools.backends.search import (
-    MAX_MATCHES_PER_FILE,
-    BackendFolder,
-    BadSearch,
-    Searcher,
-    is_wanted,
-    search_command,
-)
+from tools.backends.search import BadSearch, Searcher, search_command
 from tools.content import in_bytes
 
 HOME = "/~"  # the home of the user that commands run as, which only the place knows
 _KINDS: dict[str, FileKind] = {"f": "file", "d": "folder", "l": "link", "o": "other"}
 _TRANSFER_BYTES_PER_SECOND = 100_000
-_BAD_PATTERN = re.compile(r"^grep: .*([Rr]egular expression|nmatched|bad regex|repetition)", re.M)
-_LINE = re.compile(r"(.*?):([0-9]+):(.*)")
-_FIND = "find {path} -name '.?*' ! -path {path} -prune -o -type f"
 _OWN_WORDS = {
     "changed": "it has changed since it was read; read it again",
     "large": "it is too large",
@@ -93,29 +80,11 @@ class RemoteFiles:
         home, _, ripgrep = told.output.partition("\0")
         is_at_home = search.path == HOME or search.path.startswith(f"{HOME}/")
         path = home + search.path.removeprefix(HOME) if is_at_home else search.path
-        if not ripgrep.strip():
-            return await self._search_plainly(search, path)
-        place = BackendFolder(spelled=Path(path), real=Path(path))
-        searcher = Searcher(ripgrep="rg", run=self._run, helper=self._run)
+        searcher = Searcher(ripgrep="rg" if ripgrep.strip() else "", run=self._run)
         try:
-            return await searcher.search(search, spelled=place.spelled, where=place.real, inside=place, closed=())
+            return await searcher.search(search, Path(path))
         except BadSearch as error:
             raise FileRefused(str(error)) from error
-
-    async def _search_plainly(self, search: Search, path: str) -> Found:
-        """Search with find and grep, which know no .gitignore."""
-        find = _FIND.format(path=quote(path))
-        if search.target == "files":
-            finished = await self._run(search_command(text=f"{find} -print0 | sort -z"))
-            names = finished.output.split("\0")[:-1]
-            matches = [Match(path=name) for name in names if is_wanted(search.pattern, name, Path(path))]
-        else:
-            grep = f"grep -nHE -m {MAX_MATCHES_PER_FILE} -e {quote(search.pattern)}"
-            finished = await self._run(search_command(text=f"{find} -size -20000 -exec {grep} {{}} +"))
-            matches = [found for line in finished.output.split("\n") if (found := _parse_match(line))]
-            if not matches and _BAD_PATTERN.search(finished.output):
-                raise FileRefused("The pattern is not a valid regular expression. Escape characters meant literally.")
-        return Found(matches=tuple(matches[: search.limit]), more=max(0, len(matches) - search.limit))
 
     async def _ask(self, op: str, path: str, values: Mapping[str, Any] = {}, **options: Any) -> HelperAnswer:
         if "\0" in path or not path.startswith("/"):
@@ -140,10 +109,3 @@ def _read_facts(answer: HelperAnswer) -> FileFacts:
     kind = stat.S_IFMT(int(mode, 16))
     named: FileKind = "file" if kind == stat.S_IFREG else "folder" if kind == stat.S_IFDIR else "other"
     return FileFacts(kind=named, size_bytes=int(size), version=" ".join(version))
-
-
-def _parse_match(line: str) -> Match | None:
-    found = _LINE.fullmatch(line)
-    if found is None or not found[1].startswith("/"):
-        return None
-    return Match(path=found[1], line_number=int(found[2]), text=found[3].rstrip("\r")[:360])
