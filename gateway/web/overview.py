@@ -16,7 +16,8 @@ from gateway.clock import now_ms
 from gateway.policies.access import Role
 from gateway.policies.budgets import Budgets
 from gateway.policies.pairing import PairingLimits
-from gateway.store import pairing, processes, search, sessions, spending, trace, transcripts
+from gateway.schedule.wording import as_data
+from gateway.store import cron, pairing, processes, search, sessions, spending, trace, transcripts
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
 from gateway.store.inspect import read_counts
@@ -68,6 +69,7 @@ class OverviewPage:
             return {
                 "counts": read_counts(tx),
                 "pairing": {"pending": [asdict(one) for one in access.pending], "people": len(access.people)},
+                "jobs": [as_data(job, cron.find_last_run(tx, job.id)) for job in cron.list_jobs(tx)],
                 "processes": [_describe_process(one) for one in processes.read_newest(tx, limit=_PROCESSES)],
                 "messages": [self._sum_up(tx, one, now) for one in trace.list_newest(tx, limit=_MESSAGES)],
                 "usage": {

@@ -8,12 +8,12 @@ from tests.web.conftest import Site
 
 pytestmark = [needs("chromium"), pytest.mark.asyncio(loop_scope="session")]
 
-SECTIONS = ("status", "people", "messages", "conversations", "processes", "usage", "logs", "doctor")
+SECTIONS = ("status", "people", "messages", "conversations", "processes", "jobs", "usage", "logs", "doctor")
 
 
 async def test_every_section_is_shown_without_an_error(site: Site, page: Page) -> None:
     await page.go(f"{site.address}overview")
-    await page.wait_for("document.querySelectorAll('#tabs a').length === 9")
+    await page.wait_for("document.querySelectorAll('#tabs a').length === 10")
     for section in SECTIONS:
         await page.run(f"location.hash = '{section}'")
         await page.wait_for(

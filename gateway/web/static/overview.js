@@ -11,6 +11,7 @@ const SECTIONS = {
   messages: ["Messages", showMessages],
   conversations: ["Conversations", showConversations],
   processes: ["Processes", showProcesses],
+  jobs: ["Jobs", showJobs],
   usage: ["Usage", showUsage],
   logs: ["Log", showLogs],
   doctor: ["Doctor", showDoctor],
@@ -224,6 +225,22 @@ function endButton({ id }) {
 function stateOf({ ended_ms, exit_code }) {
   if (!ended_ms) return "running";
   return exit_code === null ? "ended" : `ended with ${exit_code}`;
+}
+
+function showJobs() {
+  keep("/api/overview", ({ jobs }) => [
+    el("h2", {}, "Scheduled jobs"),
+    table(
+      ["Job", "When", "Next", "Last"],
+      jobs.map((one) => [
+        cell(one.name),
+        cell(one.meaning),
+        cell(one.next[0] ?? (one.status_reason ? `${one.status}: ${one.status_reason}` : one.status)),
+        cell(one.last),
+      ]),
+      "Nothing is scheduled. Ask for it in a chat, or see: hermes cron create --help",
+    ),
+  ]);
 }
 
 function showUsage() {

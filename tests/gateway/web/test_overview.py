@@ -9,7 +9,8 @@ import structlog
 from gateway import logs
 from gateway.messages import InboundMessage, Sender, SessionKey, Text
 from gateway.policies.pairing import PairingLimits
-from gateway.store import members, pairing, processes
+from gateway.schedule.book import AT_TERMINAL, JobOptions, JobWish
+from gateway.store import cron, members, pairing, processes
 from gateway.store.db.connection import Transaction
 from tests.gateway.web.conftest import Site
 from tools.backends.base import ProcessHandle
@@ -77,6 +78,20 @@ async def test_messages_usage_and_conversations_are_told(site: Site) -> None:
     for path in ("messages/0", "messages/x", f"messages/{'9' * 30}", "sessions/none", "processes/none"):
         async with site.client.get(f"{site.url}/api/overview/{path}") as response:
             assert response.status == 404
+
+
+async def test_jobs_are_listed_with_their_next_time_and_last_run(site: Site) -> None:
+    def make(tx: Transaction) -> None:
+        wish = JobWish(name="Daily", schedule="every day at 09:00", prompt="Summarise the news")
+        job = JobOptions().open(lambda *_: "owner").create(tx, AT_TERMINAL, wish)
+        cron.add_run(tx, job, 60_000, state="failed", reason="the model is down")
+
+    await site.log_in()
+    await site.server.db.write(make)
+    [job] = (await _get(site, "/api/overview"))["jobs"]
+    assert (job["name"], job["meaning"]) == ("Daily", "at 09:00 every day (UTC)")
+    assert "09:00" in job["next"][0]
+    assert job["last"] == "failed (the model is down)"
 
 
 async def test_secrets_are_hidden_and_the_log_and_the_doctor_are_shown(site: Site) -> None:
