@@ -67,7 +67,7 @@ def test_an_update_copies_the_database_and_runs_each_step(
     assert systemd.take_calls() == []
     missing = installation.Installation("pipx", (("no-such-program",),), "pipx uninstall")
     monkeypatch.setattr(installation, "find_installation", lambda: missing)
-    assert "no-such-program is not there" in run("update", "--yes", fails=True)
+    assert "installed with no-such-program, which is not on the path" in run("update", "--yes", fails=True)
 
 
 def test_uninstalling_keeps_the_data_unless_told_otherwise(

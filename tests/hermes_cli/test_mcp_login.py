@@ -137,7 +137,7 @@ async def test_a_login_that_cannot_be_is_refused_with_the_reason(home: Path) -> 
         assert code == 1
         assert "vault cannot be used: the login was refused: access_denied: Ann said no." in printed
         assert "which is used. Remove it first" in await run("mcp", "login", "fixed", code=2)
-        assert "such servers know no login" in await run("mcp", "login", "program", code=2)
+        assert "such servers have no login" in await run("mcp", "login", "program", code=2)
         (home / "mcp_logins").mkdir()
         (home / "mcp_logins" / "gone.json").write_text(json.dumps({"url": "", "tokens": {}, "client": {}}))
         told = (await asyncio.to_thread(hermes, "doctor")).stdout
