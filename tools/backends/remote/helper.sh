@@ -102,10 +102,13 @@ cut_off() { # end the command when nobody waits any longer
 }
 
 out_of_time() {
-  trap 'kill $pause; exit' TERM
+  over=
+  trap 'over=1; kill -KILL $pause' TERM # KILL, since a shell that becomes `sleep` may lose a TERM
   sleep "$limit" &
   pause=$!
+  [ -z "$over" ] || kill -KILL $pause # the trap did not know it yet
   wait $pause
+  [ -z "$over" ] || exit
   echo timeout > "$d/why"
   end_all 40
 }

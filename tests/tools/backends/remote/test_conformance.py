@@ -154,6 +154,15 @@ async def test_nothing_is_left_of_a_command(places: Places) -> None:
     await until(is_gone)
 
 
+@kinds("local", "sandbox", usually=("ssh",))
+async def test_the_clock_of_a_command_ends_with_it(places: Places) -> None:
+    backend, seconds = places.build(), 7_000 + secrets.randbelow(1_000)
+    command = Command(text="true", timeout_seconds=seconds)
+    for _ in range(5):
+        await asyncio.gather(*(backend.run(command) for _ in range(8)))
+    assert await count_sleeping(backend, str(seconds)) == 0
+
+
 @kinds(usually=MANY)
 async def test_files(places: Places) -> None:
     backend = places.build()
