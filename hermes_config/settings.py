@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
-
 from hermes_config.ids import (
     EXAMPLE_CHAT,
     EXAMPLE_RESETS,
@@ -591,9 +589,7 @@ class UserSettings(Section):
     preferences: PreferencesSettings = PreferencesSettings()
 
 
-class Settings(BaseSettings):
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
+class Settings(Section):
     model: ModelSettings = ModelSettings()
     agent: AgentSettings = AgentSettings()
     delegation: DelegationSettings = DelegationSettings()
@@ -631,15 +627,3 @@ class Settings(BaseSettings):
     mcp: McpSettings = McpSettings()
     user: UserSettings = UserSettings()
     secrets: Secrets = Secrets()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # `load` does the reading: pydantic's sources know neither line numbers nor our error messages.
-        return (init_settings,)
