@@ -4,7 +4,6 @@ import asyncio
 import mimetypes
 import os.path
 import re
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -29,7 +28,8 @@ _MARK = "MEDIA:"
 _MEDIA_LINE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(?:\*\*)?MEDIA:")
 _IMAGE = re.compile(r"(?<!\\)!\[(?P<alt>[^\[\]\n]*+)\]\((?P<target><[^<>\n]*+>|(?:[^()\n]++|\([^()\n]*+\))*+)\)")
 _TITLE = re.compile(r"""[ \t]+(?:"[^"]*"|'[^']*')[ \t]*$""")
-_INLINE_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_INLINE_CODE = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\n\s*\n).)*?(?<!`)\1(?!`)", re.DOTALL)
+_NOT_A_LINE_BREAK = re.compile(r"[^\n]")
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:|//|#|/media/[0-9a-f]{64}\b", re.IGNORECASE)
 _QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">"}
 _MAX_TITLE_CHARS = 500
@@ -50,7 +50,12 @@ def named_in(text: str) -> list[Naming]:
     """Return the local files named in a text, in order. Pictures on the web and the like are not included."""
     if _MARK not in text and "![" not in text:
         return []
-    return [naming for paragraph in _paragraphs(text) for naming in _in_paragraph(text, paragraph)]
+    found: list[Naming] = []
+    at = 0
+    for line, outside_code in zip(text.split("\n"), _blank_code(text).split("\n"), strict=True):
+        found += _find_in_line(line, outside_code, at)
+        at += len(line) + 1
+    return found
 
 
 def with_words(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
@@ -75,43 +80,29 @@ def without_paths(text: str) -> str:
     return with_words(text, [(naming, f"📎 {os.path.basename(naming.path)}") for naming in named_in(text)])
 
 
-_Lines = list[tuple[int, str]]
+def _blank_code(text: str) -> str:
+    """Return the text with spaces instead of code, so that all else stays where it is."""
+    at, pieces = 0, []
+    for fence in find_fences(text):
+        pieces += [text[at : fence.start], _NOT_A_LINE_BREAK.sub(" ", text[fence.start : fence.end])]
+        at = fence.end
+    return _INLINE_CODE.sub(lambda code: _NOT_A_LINE_BREAK.sub(" ", code[0]), "".join((*pieces, text[at:])))
 
 
-def _paragraphs(text: str) -> Iterator[_Lines]:
-    """Yield the paragraphs outside of fenced code, as lines with their positions; inline code ends with a paragraph."""
-    fenced = [(fence.start, fence.end) for fence in find_fences(text)]
-    paragraph: _Lines = []
-    at = 0
-    for line in text.split("\n"):
-        if line.strip() and not _is_in(fenced, at):
-            paragraph.append((at, line))
-        elif paragraph:
-            yield paragraph
-            paragraph = []
-        at += len(line) + 1
-    if paragraph:
-        yield paragraph
-
-
-def _in_paragraph(text: str, lines: _Lines) -> Iterator[Naming]:
-    code = [match.span() for match in _INLINE_CODE.finditer(text, lines[0][0], lines[-1][0] + len(lines[-1][1]))]
-    for at, line in lines:
-        marked = _MEDIA_LINE.match(line)
-        if marked and not _is_in(code, at + marked.end() - 1):
-            if path := _plain(line[marked.end() :].strip().removesuffix("**")):
-                yield Naming(start=at, end=at + len(line), path=path, is_line=True)
-            continue
-        for image in _IMAGE.finditer(line):
-            target = image["target"].strip()
-            titled = _TITLE.search(target, max(0, len(target) - _MAX_TITLE_CHARS))
-            path = _plain(target[: titled.start()] if titled else target, is_link=True)
-            if path and not _is_in(code, at + image.start()):
-                if line.strip() == image[0]:
-                    yield Naming(start=at, end=at + len(line), path=path, is_line=True)
-                    continue
-                alt = image["alt"] if line[: image.start()].endswith("[") else ""
-                yield Naming(start=at + image.start(), end=at + image.end(), path=path, alt=alt)
+def _find_in_line(line: str, outside_code: str, at: int) -> Iterator[Naming]:
+    if marked := _MEDIA_LINE.match(outside_code):
+        if path := _plain(line[marked.end() :].strip().removesuffix("**")):
+            yield Naming(start=at, end=at + len(line), path=path, is_line=True)
+        return
+    for image in _IMAGE.finditer(outside_code):
+        target = line[slice(*image.span("target"))].strip()
+        titled = _TITLE.search(target, max(0, len(target) - _MAX_TITLE_CHARS))
+        path = _plain(target[: titled.start()] if titled else target, is_link=True)
+        if path and line.strip() == line[slice(*image.span())]:
+            yield Naming(start=at, end=at + len(line), path=path, is_line=True)
+        elif path:
+            alt = line[slice(*image.span("alt"))] if line[: image.start()].endswith("[") else ""
+            yield Naming(start=at + image.start(), end=at + image.end(), path=path, alt=alt)
 
 
 def _plain(path: str, *, is_link: bool = False) -> str:
@@ -123,11 +114,6 @@ def _plain(path: str, *, is_link: bool = False) -> str:
     if path[:5].lower() == "file:":
         path, is_link = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", path, flags=re.IGNORECASE), True
     return unquote(path) if is_link else path
-
-
-def _is_in(ranges: Sequence[tuple[int, int]], place: int) -> bool:
-    index = bisect_right(ranges, place, key=lambda one: one[0]) - 1
-    return index >= 0 and place < ranges[index][1]
 
 
 log = structlog.get_logger()
