@@ -71,14 +71,10 @@ class Attachments:
         chosen = self._choose(messages)
         if not chosen:
             return list(messages)
-        settling = [self._fetch_and_identify(given, model) for given in chosen.values()]
-        results = dict(zip(chosen, await asyncio.gather(*settling), strict=True))
-        settled = await self._read_each(results)
         is_seen = self.sees if sees is None else sees
-        if vision is not None and not is_seen:
-            settled = dict(
-                zip(settled, await asyncio.gather(*(_describe(one, vision) for one in settled.values())), strict=True)
-            )
+        settled = dict(
+            zip(chosen, await self._settle(chosen.values(), model, None if is_seen else vision), strict=True)
+        )
         brought = [
             replace(
                 message,
@@ -100,12 +96,12 @@ class Attachments:
     async def take_files(self, files: Sequence[Media]) -> list[Media]:
         """Return files that belong to no message in the inbox stored and read, or with the reason why not."""
         most = self.limits.max_files_per_message
-        given = [
-            _Candidate("", part, "" if place < most else f"{TOO_MANY} {most} files of one message are taken")
-            for place, part in enumerate(files)
-        ]
-        taken = await asyncio.gather(*(self._fetch_and_identify(one, None) for one in given))
-        settled = list((await self._read_each({(0, place): one for place, one in enumerate(taken)})).values())
+        settled = await self._settle(
+            [
+                _Candidate("", part, "" if place < most else f"{TOO_MANY} {most} files of one message are taken")
+                for place, part in enumerate(files)
+            ]
+        )
         await self.db.write_when_possible(lambda tx: media.record_parts(tx, settled))
         return settled
 
@@ -125,6 +121,22 @@ class Attachments:
                     problem = f"{TOO_MANY} {self.limits.max_files_per_turn} files are taken at once"
                 chosen[message.id, place] = _Candidate(message.key.account_name, part, problem)
         return chosen
+
+    async def _settle(
+        self, chosen: Iterable["_Candidate"], model: Model | None = None, vision: Model | None = None
+    ) -> list[Media]:
+        """Return the files fetched and read, and pictures described by `vision` if there is one."""
+        settled: list[Media] = []
+        left = self.limits.max_turn_text_chars
+        for one in await asyncio.gather(*(self._fetch_and_identify(given, model) for given in chosen)):
+            part = one.part
+            if part.kind == "audio" and not part.problem and self.speech.hears:
+                part = await self._transcribe(part)
+            elif one.form.read_as and not part.problem:
+                part = await self._read(part, one.form, left)
+                left -= len(part.text)
+            settled.append(part)
+        return list(await asyncio.gather(*(_describe(part, vision) for part in settled))) if vision else settled
 
     async def _fetch_and_identify(self, given: "_Candidate", model: Model | None) -> "_Result":
         """Fetch, identify and store a file. Raises nothing."""
@@ -190,19 +202,6 @@ class Attachments:
             return picture if picture.kind == "image" and not picture.problem else None
 
         return replace(part, form="sticker", text=await book.describe(part.sticker, bring, model))
-
-    async def _read_each(self, results: dict[tuple[int, int], "_Result"]) -> dict[tuple[int, int], Media]:
-        left = self.limits.max_turn_text_chars
-        settled: dict[tuple[int, int], Media] = {}
-        for place, one in results.items():
-            part = one.part
-            if part.kind == "audio" and not part.problem and self.speech.hears:
-                part = await self._transcribe(part)
-            elif one.form.read_as and not part.problem:
-                part = await self._read(part, one.form, left)
-                left -= len(part.text)
-            settled[place] = part
-        return settled
 
     async def _transcribe(self, part: Media) -> Media:
         content = await asyncio.to_thread(self.files.load, part)
