@@ -5,8 +5,8 @@ Runs in the child process. Names inside an archive are never used as paths.
 
 import contextlib
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import BinaryIO, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, Literal, NoReturn
 from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
@@ -20,8 +20,8 @@ MAX_TAG_BYTES = 1_000_000
 SWELLS = "it unpacks to far more data than a document of its size"
 _CHUNK_BYTES = 65_536
 _DAMAGED = "it is damaged"
-Start = Callable[[str, dict[str, str]], None]
-Collect = Callable[[str], None]
+Event = tuple[Literal["start", "end", "text"], str, dict[str, str]]
+"""The start or end of an element with its name, without a prefix, and its attributes; or text."""
 
 
 class Package:
@@ -77,14 +77,14 @@ class Package:
                 break
         return content[:max_bytes]
 
-    def parse(self, name: str, *, start: Start, end: Collect | None = None, text: Collect | None = None) -> None:
-        """Feed a member to a parser that refuses entities declared by the document. Tags come without their prefix."""
+    def events(self, name: str) -> Iterator[Event]:
+        """Yield the parts of an XML member; a document that declares entities of its own is refused."""
+        found: list[Event] = []
         parser = expat.ParserCreate()
         parser.EntityDeclHandler = parser.ExternalEntityRefHandler = _refuse
-        parser.StartElementHandler = lambda tag, attributes: start(tag.rpartition(":")[2], attributes)
-        if end is not None:
-            parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
-        parser.CharacterDataHandler = text
+        parser.StartElementHandler = lambda tag, given: found.append(("start", tag.rpartition(":")[2], given))
+        parser.EndElementHandler = lambda tag: found.append(("end", tag.rpartition(":")[2], {}))
+        parser.CharacterDataHandler = lambda text: found.append(("text", text, {}))
         try:
             fed = 0
             for chunk in self.chunks(name):
@@ -93,9 +93,12 @@ class Package:
                 # The parser rescans an incomplete tag from its start with every chunk.
                 if fed - parser.CurrentByteIndex > MAX_TAG_BYTES:
                     raise UnreadableFile(SWELLS)
+                yield from found
+                found.clear()
             parser.Parse(b"", True)
         except (expat.ExpatError, ValueError) as error:  # ValueError: an invalid encoding
             raise UnreadableFile(_DAMAGED) from error
+        yield from found
 
 
 def _refuse(*_declared: object) -> NoReturn:
@@ -107,32 +110,25 @@ _MAX_SHEETS = 1_000
 _MAX_RELATIONS = 10_000
 _MAX_STRINGS = 500_000
 _MAX_STRING_CHARS = 20_000_000
-_TOO_MANY_STRINGS = "the workbook is too large to be read"
 
 
 def _read_sheets(package: Package, words: WordCollector) -> None:
     strings = _read_shared_strings(package) if "xl/sharedStrings.xml" in package else []
-    titles: list[tuple[str, str]] = []  # of the sheets in tab order, with the name of their relation
+    sheets: list[tuple[str, str]] = []  # titles in tab order, with the name of their relation
+    for kind, tag, given in package.events("xl/workbook.xml"):
+        if kind == "start" and tag == "sheet" and len(sheets) < _MAX_SHEETS:
+            relation = next((value for name, value in given.items() if name.endswith(":id")), "")
+            sheets.append((given.get("name", ""), relation))
     targets: dict[str, str] = {}  # members by relation; looked up in the archive, never opened as paths
-
-    def add_sheet(tag: str, attributes: dict[str, str]) -> None:
-        if tag == "sheet" and len(titles) < _MAX_SHEETS:
-            relation = next((value for name, value in attributes.items() if name.endswith(":id")), "")
-            titles.append((attributes.get("name", ""), relation))
-
-    def add_target(tag: str, attributes: dict[str, str]) -> None:
-        if tag == "Relationship" and len(targets) < _MAX_RELATIONS:
-            target = attributes.get("Target", "")
-            targets[attributes.get("Id", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
-
-    package.parse("xl/workbook.xml", start=add_sheet)
-    package.parse("xl/_rels/workbook.xml.rels", start=add_target)
-    for title, relation in titles:
+    for kind, tag, given in package.events("xl/_rels/workbook.xml.rels"):
+        if kind == "start" and tag == "Relationship" and len(targets) < _MAX_RELATIONS:
+            target = given.get("Target", "")
+            targets[given.get("Id", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
+    for title, relation in sheets:
         name = targets.get(relation, "")
         if name in package:
             words.add(f"\nSheet {title}\n")
-            sheet = _Sheet(strings, words)
-            package.parse(name, start=sheet.start, end=sheet.end, text=sheet.add)
+            _read_sheet(package, name, strings, words)
 
 
 def _read_shared_strings(package: Package) -> list[str]:
@@ -140,68 +136,45 @@ def _read_shared_strings(package: Package) -> list[str]:
     pieces: list[str] = []
     chars = 0
     is_reading = False
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal is_reading
-        is_reading = tag == "t"
-
-    def end(tag: str) -> None:
-        nonlocal is_reading
-        is_reading = False
-        if tag == "si":
-            strings.append("".join(pieces))
-            pieces.clear()
-            if len(strings) > _MAX_STRINGS:
-                raise UnreadableFile(_TOO_MANY_STRINGS)
-
-    def add(text: str) -> None:
-        nonlocal chars
-        if is_reading:
+    for kind, text, _ in package.events("xl/sharedStrings.xml"):
+        if kind != "text":
+            is_reading = (kind, text) == ("start", "t")
+        elif is_reading:
             pieces.append(text)
             chars += len(text)
-            if chars > _MAX_STRING_CHARS:
-                raise UnreadableFile(_TOO_MANY_STRINGS)
-
-    package.parse("xl/sharedStrings.xml", start=start, end=end, text=add)
+        if (kind, text) == ("end", "si"):
+            strings.append("".join(pieces))
+            pieces.clear()
+        if len(strings) > _MAX_STRINGS or chars > _MAX_STRING_CHARS:
+            raise UnreadableFile("the workbook is too large to be read")
     return strings
 
 
-class _Sheet:
-    """Reads the cells of one sheet, and looks up shared strings."""
-
-    def __init__(self, strings: list[str], words: WordCollector) -> None:
-        self._strings = strings
-        self._words = words
-        self._column = 0  # columns written in this row
-        self._at = 0
-        self._kind = ""
-        self._value: list[str] | None = None
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        match tag:
-            case "row":
-                self._column = self._at = 0
-            case "c":
-                self._kind = attributes.get("t", "")
-                self._at = _read_column(attributes.get("r", "")) or self._at + 1
-            case "v" | "t":
-                self._value = []
-
-    def end(self, tag: str) -> None:
-        if tag == "row":
-            self._words.check_time()
-            self._words.add("\n")
-        elif tag in ("v", "t") and self._value is not None:
-            value, self._value = "".join(self._value), None
-            if self._kind == "s":
-                value = self._strings[int(value)] if value.isdecimal() and int(value) < len(self._strings) else ""
-            gap = max(0, min(self._at - 1, _MAX_COLUMNS) - self._column)
-            self._words.add("\t" * gap + " ".join(value.split()))
-            self._column += gap
-
-    def add(self, text: str) -> None:
-        if self._value is not None:
-            self._value.append(text)
+def _read_sheet(package: Package, name: str, strings: list[str], words: WordCollector) -> None:
+    written = at = 0  # columns of this row: those that were written, and the current one
+    cell = ""  # its type
+    value: list[str] | None = None
+    for kind, text, given in package.events(name):
+        if kind == "text":
+            if value is not None:
+                value.append(text)
+        elif text == "row":
+            written = at = 0
+            if kind == "end":
+                words.check_time()
+                words.add("\n")
+        elif text == "c" and kind == "start":
+            cell = given.get("t", "")
+            at = _read_column(given.get("r", "")) or at + 1
+        elif text in ("v", "t") and kind == "start":
+            value = []
+        elif text in ("v", "t") and value is not None:
+            found, value = "".join(value), None
+            if cell == "s":
+                found = strings[int(found)] if found.isdecimal() and int(found) < len(strings) else ""
+            gap = max(0, min(at - 1, _MAX_COLUMNS) - written)
+            words.add("\t" * gap + " ".join(found.split()))
+            written += gap
 
 
 def _read_column(cell: str) -> int:
@@ -265,20 +238,13 @@ def _identify(package: Package) -> tuple[str, Sequence[str], str, Mapping[str, s
 def _read_part(package: Package, name: str, words: WordCollector, within: str, breaks: Mapping[str, str]) -> None:
     """Collect the text inside elements named `within`, with a break after each paragraph, cell and row."""
     depth = 0
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += tag == within
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= tag == within
-        if tag in breaks:
-            words.check_time()
-            words.add(breaks[tag])
-
-    def add(text: str) -> None:
-        if depth:
+    for kind, text, _ in package.events(name):
+        if kind == "start":
+            depth += text == within
+        elif kind == "end":
+            depth -= text == within
+            if text in breaks:
+                words.check_time()
+                words.add(breaks[text])
+        elif depth:
             words.add(text)
-
-    package.parse(name, start=start, end=end, text=add)
