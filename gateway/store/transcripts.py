@@ -75,12 +75,10 @@ def turn(tx: Transaction, session_id: str, turn_id: str) -> list[Message]:
 
 
 def last_thoughts(tx: Transaction, session_id: str) -> str:
-    """Return the model's thoughts in the last turn of a session."""
-    query = """SELECT reasoning FROM messages WHERE session_id = ?1 AND role = 'assistant' AND reasoning <> ''
-                  AND id > COALESCE((SELECT MAX(id) FROM messages WHERE session_id = ?1 AND role = 'user'), 0)
-                ORDER BY id"""
-    rows = tx.all(query, session_id)
-    return "\n\n".join(row["reasoning"] for row in rows)
+    """Return the model's thoughts in the last exchange of a session that was not undone."""
+    last = last_exchange(tx, session_id)
+    replies = (message for message in last.messages if message.role == "assistant") if last is not None else ()
+    return "\n\n".join(reply.reasoning for reply in replies if reply.reasoning)
 
 
 def entries(tx: Transaction, session_id: str, *, limit: int = 200) -> list[TranscriptEntry]:

@@ -55,6 +55,14 @@ async def test_thoughts_are_shown_on_demand_or_with_each_answer(db: Database) ->
     assert [message.text for message in model.asked[-1]] == ["why?", "answer 0", "and?", "answer 1", "and now?"]
 
 
+async def test_thoughts_of_what_was_undone_are_not_shown(db: Database) -> None:
+    talk = chat(db, ScriptedModel([assistant(f"answer {n}", reasoning=f"because of {n}") for n in range(2)]))
+    await talk.say("why?")
+    await talk.say("and?")
+    await talk.say("/undo yes")
+    assert "> because of 0\n" in await talk.say("/reasoning")
+
+
 @pytest.mark.parametrize("knows_it", [True, False])
 async def test_the_effort_reaches_the_provider_in_this_conversation_alone(db: Database, knows_it: bool) -> None:
     async with ModelServer() as server:
