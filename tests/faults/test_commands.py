@@ -3,6 +3,8 @@
 Slow, because every point costs two starts of a real process.
 """
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,25 @@ async def test_undone_and_asked_again_is_one_commit(tmp_path: Path) -> None:
         verdict = await stage.finish()
         assert not verdict.offences, verdict
         assert stage.ledger.answer(again) == "17 * 23 = 391"
+
+
+@pytest.mark.parametrize("point", ["before:compacted", "after:compacted", "before:answered", "after:answered"])
+async def test_compress_is_reported_once_and_all_messages_stay(point: str, tmp_path: Path) -> None:
+    async with on_stage(tmp_path, ["a"]) as stage:
+        await stage.start()
+        for number in range(12):
+            said = f"fact {number} is /data/{number}.csv {'and more ' * 45}"
+            message = stage.say("a", f"say {said}", expect=f"fact {number}")
+            await stage.ledger.until(lambda message=message: bool(stage.ledger.answer(message)))  # type: ignore[misc]
+        await stage.process.terminate()
+        stage.say("a", "/compress 1k", expect="Summarising the older messages.")
+        await stage.run_into(point)
+        await stage.start()
+        verdict = await stage.finish()
+        assert not verdict.offences, verdict
+        assert len(stage.ledger.notices("a", " tokens")) == 1  # the report, however often it was begun
+        with closing(sqlite3.connect(stage.database)) as db:
+            messages = "SELECT COUNT(*), COUNT(DISTINCT parts) FROM messages"
+            assert db.execute(messages).fetchone() == (24, 24)
+            [(summary,)] = db.execute("SELECT summary FROM compactions ORDER BY id DESC LIMIT 1")
+    assert "/data/3.csv" in summary
