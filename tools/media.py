@@ -13,17 +13,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from tools.base import ToolFailed
 from tools.content import in_bytes
 from tools.opening import file_held
-
-MEDIA_PATH_FORMAT = "media-path"
-MediaPath = Annotated[str, Field(json_schema_extra={"format": MEDIA_PATH_FORMAT})]
-"""The path of a file to be sent, as a tool's parameter. Tests find such parameters by it."""
 
 SYSTEM_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 """Folders of files provided by the kernel; some contain our own environment and memory."""

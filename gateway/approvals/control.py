@@ -8,8 +8,6 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +19,8 @@ from gateway.changes import Changes
 from gateway.errors import StoreUnavailable
 from gateway.store.db.database import Database
 from tools.backends.ancestry import is_our_command, peer_pid
+from tools.backends.box import bind
+from tools.backends.supervisor_child import connect
 
 log = structlog.get_logger()
 
@@ -81,9 +81,8 @@ class ApprovalControl:
 
 def request_decision(path: Path, approval_id: str, verdict: Verdict) -> tuple[bool, str]:
     """Ask the running gateway to decide; return whether it did, and its words. Raises OSError or ValueError. Blocks."""
-    with _short_path(path) as short, socket.socket(socket.AF_UNIX) as connection:
+    with socket.socket(fileno=connect(str(path)).detach()) as connection:
         connection.settimeout(_TIMEOUT_SECONDS)
-        connection.connect(short)
         connection.sendall(json.dumps({"id": approval_id, "verdict": verdict}).encode() + b"\n")
         with connection.makefile("rb") as answers:
             answer = json.loads(answers.readline(_MAX_LINE_BYTES * 10))
@@ -91,11 +90,8 @@ def request_decision(path: Path, approval_id: str, verdict: Verdict) -> tuple[bo
 
 
 def _listen(path: Path) -> socket.socket:
-    path.unlink(missing_ok=True)  # of a dead gateway: the lock on the home shows that none runs
-    listening = socket.socket(socket.AF_UNIX)
+    listening = bind(path)  # instead of a dead gateway's: the lock on the home shows that none runs
     try:
-        with _short_path(path) as short:
-            listening.bind(short)
         path.chmod(0o600)
         listening.listen()
     except BaseException:
@@ -103,13 +99,3 @@ def _listen(path: Path) -> socket.socket:
         raise
     listening.setblocking(False)
     return listening
-
-
-@contextmanager
-def _short_path(path: Path) -> Iterator[str]:
-    """Yield a path of few letters: the kernel takes no more than 107 for a socket."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)

@@ -20,7 +20,6 @@ from tests.tools.test_media import nasty_paths, told
 from tools.approval.gate import NobodyNeedsToBeAsked
 from tools.base import Tool, ToolContext, ToolFailed
 from tools.loading import load_builtin
-from tools.media import MEDIA_PATH_FORMAT
 from tools.workplaces import build_workplace
 
 CANARY = "the canary"
@@ -87,11 +86,7 @@ async def test_no_path_however_nasty_reaches_beside_a_members_workspace(
 
 def parameters_like_paths(tool: Tool) -> list[str]:
     properties = tool.schema.get("properties", {})
-    return [
-        name
-        for name, schema in properties.items()
-        if schema.get("format") == MEDIA_PATH_FORMAT or (schema.get("type") == "string" and _LIKE_A_PATH.search(name))
-    ]
+    return [name for name, schema in properties.items() if schema.get("type") == "string" and _LIKE_A_PATH.search(name)]
 
 
 def chosen(secret: Path, home: Home) -> tuple[str, ...]:

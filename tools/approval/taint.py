@@ -15,9 +15,8 @@ from tools.approval.gate import Question, bound_to
 from tools.approval.reach import Reach, reach_of
 from tools.provenance import SEARCH, SUMMARY, Provenance
 from tools.shell_guard.guard import Judgement, judge
-from tools.shell_guard.names import names
 from tools.shell_guard.options import read
-from tools.shell_guard.programs import is_known_harmless, listed, pattern_of, value_of
+from tools.shell_guard.programs import is_known_harmless, listed, names, pattern_of, value_of
 
 _TARGET = pattern_of("ordinary-words", "target")
 _OPTION = pattern_of("ordinary-words", "option")

@@ -24,7 +24,7 @@ from tools.backends.base import BackendFailed
 from tools.backends.policy import SANDBOX_PATH, SandboxPolicy
 from tools.backends.sandbox import Cgroups, Group, SandboxLimits, devices, find_features, namespaces
 from tools.backends.seccomp import build_filter
-from tools.backends.supervisor_child import connect
+from tools.backends.supervisor_child import connect, short_path
 from tools.backends.usage import delete_tree
 
 PROXY_PORT = 19_080  # on the sandbox's own loopback
@@ -74,10 +74,10 @@ class Box:
                     self.group.remove()
                 self.policy.prepare()
                 self.group = cgroups.make() if cgroups else None
+                self._delete_abandoned()
+                control = bind(Path(self.address))
             except OSError as error:
                 raise BackendFailed(f"The sandbox cannot be prepared ({error.strerror}).") from error
-            self._delete_abandoned()
-            control = bind(Path(self.address))
             stack.callback(control.close)
             calls = _make_file(build_filter())
             stack.callback(os.close, calls)
@@ -149,17 +149,15 @@ def _is_listening(address: str) -> bool:
 
 
 def bind(address: Path) -> socket.socket:
-    """Return a Unix socket with this address, which may be longer than such an address can be."""
+    """Return a Unix socket with this address, however long it is. Raises OSError."""
     address.unlink(missing_ok=True)
-    folder = os.open(address.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     bound = socket.socket(socket.AF_UNIX)
     try:
-        bound.bind(f"/proc/self/fd/{folder}/{address.name}")
-    except OSError as error:
+        with short_path(str(address)) as short:
+            bound.bind(short)
+    except OSError:
         bound.close()
-        raise BackendFailed(f"The sandbox cannot be prepared ({error.strerror}).") from error
-    finally:
-        os.close(folder)
+        raise
     return bound
 
 

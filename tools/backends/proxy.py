@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from tools.backends.base import BackendFailed
 from tools.backends.box import bind
 from tools.backends.hints import REFUSED_BY_PROXY
 from tools.backends.supervisor_child import connect
@@ -57,7 +58,10 @@ class Proxy:
         with contextlib.suppress(OSError):
             connect(str(address)).close()
             return
-        listening = bind(address)
+        try:
+            listening = bind(address)
+        except OSError as error:
+            raise BackendFailed(f"The sandbox cannot be prepared ({error.strerror}).") from error
         weakref.finalize(self, listening.close)  # a conversation may be forgotten without being closed
         self._server = await asyncio.start_unix_server(self._handle, sock=listening, limit=_MAX_HEAD_BYTES)
 

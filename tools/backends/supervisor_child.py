@@ -22,7 +22,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tools.backends.child_processes import (
     GIVE_UP_SECONDS,
@@ -127,17 +127,25 @@ class BoxedProcesses:
             meanwhile()
 
 
-def connect(address: str) -> _socket.socket:
-    """Connect to a Unix socket, whose path may be longer than such an address can be. Raises OSError."""
+@contextlib.contextmanager
+def short_path(address: str) -> Iterator[str]:
+    """Yield another path of a Unix socket: the kernel takes no more than 107 letters. Raises OSError."""
     folder = os.open(os.path.dirname(address), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(address)}"
+    finally:
+        os.close(folder)
+
+
+def connect(address: str) -> _socket.socket:
+    """Connect to a Unix socket, however long its path. Raises OSError."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(address)}")
+        with short_path(address) as short:
+            connection.connect(short)
     except OSError:
         connection.close()
         raise
-    finally:
-        os.close(folder)
     return connection
 
 

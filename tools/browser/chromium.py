@@ -24,7 +24,7 @@ from hermes_config.settings import BrowserSettings
 from tools.backends.environment import child_environment
 from tools.backends.proxy import Proxy
 from tools.errors import ToolFailed
-from tools.shell_guard.names import names
+from tools.shell_guard.programs import names
 from tools.url_guard import AddressRefused, ApiRequest, FetchLimits, UrlGuard, fetch
 
 if TYPE_CHECKING:

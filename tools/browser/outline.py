@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from tools.shell_guard.names import names
+from tools.shell_guard.programs import names
 
 MAX_BYTES = 10_000  # under 4,000 tokens: names and references are short words
 REFERENCE = re.compile(r"(?:f\d+)*e\d+")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tools.shell_guard.names import names
+from tools.shell_guard.programs import names
 from tools.shell_guard.syntax import LiteralText, Opaque, Script, Simple, Variable, Word
 
 UNKNOWN = "\x00"

@@ -7,8 +7,8 @@ import posixpath
 import re
 from typing import Self
 
-from tools.shell_guard.names import names
 from tools.shell_guard.paths import is_everything, is_system
+from tools.shell_guard.programs import names
 
 # Only these can be granted for good; a rule that is not named here cannot, which goes for every new one.
 # The scope of these is a path, and says all that a yes opens.

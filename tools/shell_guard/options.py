@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from tools.shell_guard.names import names
+from tools.shell_guard.programs import names
 
 _LEAST_CHARS = 3  # of a long option that is cut short: `rm --r x` is understood
 # Options of their own with which a longer one begins: taken for it, `curl --head` would swallow the address.

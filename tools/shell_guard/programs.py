@@ -11,6 +11,11 @@ _READS_INPUT = ("drop-data", "interpreter-code", "upload", "raw-connection")  # 
 _INPUT = " \x04 "  # stands before it
 
 
+def names(text: str) -> frozenset[str]:
+    """Return a set of names that are written as one text."""
+    return frozenset(text.split())
+
+
 class DangerRow(NamedTuple):
     rule: str  # or the name of a list
     reason: str

@@ -18,10 +18,9 @@ from tools.shell_guard.expansion import (
 )
 from tools.shell_guard.findings import CommandRisk, Run, ask, block
 from tools.shell_guard.interpreters import ScriptFile, ShellText, is_shell, module_of
-from tools.shell_guard.names import names
 from tools.shell_guard.parsing import UnparsableCommand, parse
 from tools.shell_guard.paths import is_nothing, is_temporary, located, scoped
-from tools.shell_guard.programs import is_known_harmless, listed
+from tools.shell_guard.programs import is_known_harmless, listed, names
 from tools.shell_guard.syntax import Block, Redirect, Script, Simple, Statement, Word
 from tools.shell_guard.wrappers import RUN_TIME_NAME, Argv, Inner, unwrap, variables_before
 

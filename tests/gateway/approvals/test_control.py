@@ -15,6 +15,7 @@ from gateway.changes import Changes
 from gateway.store import approvals
 from gateway.store.db.database import Database
 from tests.gateway.store.rows import ADDRESS, a_question, an_asker
+from tools.backends.supervisor_child import connect
 
 RULE = "recursive-delete /home/ann/proj/build"
 
@@ -72,9 +73,8 @@ async def test_what_makes_no_sense_decides_nothing(db: Database, tmp_path: Path,
     asked = await ask(db)
 
     def talk(path: Path) -> bytes:
-        with control._short_path(path) as short, socket.socket(socket.AF_UNIX) as connection:
+        with socket.socket(fileno=connect(str(path)).detach()) as connection:
             connection.settimeout(20)
-            connection.connect(short)
             connection.sendall(line)
             connection.shutdown(socket.SHUT_WR)
             return connection.makefile("rb").read()

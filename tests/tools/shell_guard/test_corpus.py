@@ -4,10 +4,10 @@ import re
 from time import perf_counter
 
 from tests.tools.shell_guard.corpus import commands_of, judged
-from tools.shell_guard import checks, special, wrappers
+from tools.shell_guard import checks, wrappers
 from tools.shell_guard.programs import _dangers, listed
 
-_RULED = {*_dangers(), *checks._DELETING, *special.SPECIAL, *listed("wrappers"), *wrappers._SPECIAL}
+_RULED = {*_dangers(), *checks._DELETING, *checks.SPECIAL, *listed("wrappers"), *wrappers._SPECIAL}
 
 
 def test_nothing_dangerous_runs_unasked() -> None:
