@@ -64,7 +64,7 @@ class Intake:
         if self.closed:
             raise GatewayStopping("Hermes is stopping and accepts no messages until it is restarted.")
         read = [self._normalise(message) for message in messages]
-        # Programs were counted at the door, before their request was read.
+        # Requests of programs were counted earlier, before they were read.
         is_counted = not local and account != PROGRAMS
         counted = [self._count(account, message) if is_counted else (True, "") for message in read]
 

@@ -258,7 +258,7 @@ class Delivery:
         return replace(row.message, key=new_id(), parts=(Text(text=text),)) if text else None
 
     async def _delete_draft(self, row: Outgoing, message: OutboundMessage) -> None:
-        """Delete the draft before its answer is sent: nobody shall see both."""
+        """Delete the draft before its answer is sent: nobody should see both."""
         if not message.replaces:
             return
         if isinstance(self.platform, ShowsDrafts):

@@ -194,9 +194,9 @@ class Drafts:
         try:
             await self._delete(draft)
         except (GatewayError, TimeoutError) as error:
-            log.debug("draft not taken away yet", account=draft.address.account, problem=str(error))
+            log.debug("draft not deleted yet", account=draft.address.account, problem=str(error))
         except Exception:  # contained: one that an adapter chokes on must not keep the others
-            log.exception("draft not taken away", account=draft.address.account)
+            log.exception("draft not deleted", account=draft.address.account)
 
     async def _delete(self, seen: Draft) -> None:
         # Read again: its turn may have stored the id meanwhile, and a search by other means could fail.

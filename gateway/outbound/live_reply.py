@@ -104,7 +104,7 @@ class LiveReply:
         """Run the jobs of all turns, until cancelled."""
         async with asyncio.TaskGroup() as group:
             if self.drafts is not None:
-                group.create_task(self.drafts.tidy(), name="take away drafts")
+                group.create_task(self.drafts.tidy(), name="delete drafts")
             while True:
                 name, job = await self._jobs.get()
                 group.create_task(_run_contained(name, job), name=name)

@@ -17,10 +17,6 @@ class Rate:
     seconds: float = 1.0
 
 
-def _is_no_group(chat: str) -> bool:
-    return False
-
-
 @dataclass(slots=True, kw_only=True)
 class RateLimits:
     """The limits of one account, and what was sent lately."""
@@ -28,7 +24,7 @@ class RateLimits:
     per_chat: Rate = Rate()
     per_group: Rate = Rate()
     overall: Rate = Rate()
-    is_group: Callable[[str], bool] = _is_no_group
+    is_group: Callable[[str], bool] = lambda chat: False
     clock: Callable[[], float] = time.monotonic
     # The times of as many messages as the limit counts: a token bucket would let twice the limit through at first.
     _sent: dict[str, deque[float]] = field(default_factory=dict)

@@ -140,7 +140,7 @@ def translate_listening_error(error: Exception, variable: str) -> GatewayError:
         case RateLimited() | HTTPException(status=HTTPStatus.TOO_MANY_REQUESTS):
             return PlatformUnavailable("Discord asks us to wait", retry_after=_read_retry_after(error))
         case _:
-            return PlatformUnavailable(f"Discord cannot be heard: {describe_failure(error)}")
+            return PlatformUnavailable(f"Listening to Discord failed: {describe_failure(error)}")
 
 
 @contextmanager

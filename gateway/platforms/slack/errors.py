@@ -104,7 +104,7 @@ def translate_listening_error(error: Exception, variable: str) -> GatewayError:
         case SlackTooFast():
             return PlatformUnavailable(str(error), retry_after=error.seconds)
         case _:
-            return PlatformUnavailable(f"Slack cannot be heard: {error}")
+            return PlatformUnavailable(f"Listening to Slack failed: {error}")
 
 
 def _list_scopes(needed: str) -> str:
