@@ -1,4 +1,4 @@
-"""The gateway: connections over WebSocket, sessions that outlive them, and the events each session hears."""
+"""The gateway: connections over WebSocket, sessions that outlive them, and the events each session receives."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""How messages and threads come, change and go, whoever wrote them, and what the bot hears of it."""
+"""Messages and threads: how they are made, changed and deleted, and which events the bot gets."""
 
 import re
 from collections.abc import Iterable

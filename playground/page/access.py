@@ -26,7 +26,7 @@ _HEADERS = {
 _NO_KEY = "This page needs its link. It is in the terminal where `hermes playground` runs."
 
 
-class PageDoor:
+class PlaygroundAccess:
     def __init__(self) -> None:
         self.port = 0  # known once the server listens
         self.token = secrets.token_urlsafe(24)

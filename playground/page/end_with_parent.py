@@ -1,9 +1,9 @@
-"""Runs a command that ends when whoever started it does, even if that one was killed and could say nothing.
+"""Run a command that ends together with its parent process, even if the parent was killed.
 
-    python -m playground.page.leash PARENT_PID COMMAND…
+    python -m playground.page.end_with_parent PARENT_PID COMMAND…
 
-Takes the command's place, so that its pid is the one that was started. Linux alone knows this; elsewhere the command
-is simply run.
+The command replaces this process, so its pid is the one that the parent started. Only Linux can do this; elsewhere the
+command simply runs.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            sys.exit("whoever started this is gone already")
+            sys.exit("the parent process has already ended")
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 

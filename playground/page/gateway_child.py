@@ -62,7 +62,7 @@ class GatewayChild:
         self._ended.clear()
         with self.home.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "playground.page.leash", str(os.getpid())),
+                *(sys.executable, "-m", "playground.page.end_with_parent", str(os.getpid())),
                 *(*self._command, "gateway", "run"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,

@@ -9,7 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from playground.discord.server import DiscordServer
-from playground.page.access import PageDoor
+from playground.page.access import PlaygroundAccess
 from playground.page.api import MAX_FILE_BYTES, PageApi
 from playground.page.discord_phone import DiscordPhone
 from playground.page.gateway_child import GatewayChild, child_environment
@@ -44,8 +44,8 @@ async def playground(
 ) -> AsyncIterator[Playground]:
     """Run the playground; `command` calls `hermes`. Raises PortTaken."""
     async with AsyncExitStack() as stack:
-        door = PageDoor()
-        app = web.Application(middlewares=[door.middleware], client_max_size=MAX_FILE_BYTES + 1_000_000)
+        access = PlaygroundAccess()
+        app = web.Application(middlewares=[access.middleware], client_max_size=MAX_FILE_BYTES + 1_000_000)
         phones, variables = await _start_platforms(stack)
         owners = [f"{name}:{phone.owner}" for name, phone in phones.items()]
         made = make_home(owners=owners, variables=variables)
@@ -54,10 +54,10 @@ async def playground(
         gateway = GatewayChild(made, command=command, environment=known, cwd=cwd)
         terminal = OwnerTerminal(command=command, environment=known, cwd=cwd)
         PageApi(phones, gateway, terminal).add_routes(app)
-        await _listen(stack, app, door, port)  # before the gateway, which need not start if the port is taken
+        await _listen(stack, app, access, port)  # before the gateway, which need not start if the port is taken
         stack.push_async_callback(gateway.close)
         await gateway.start()
-        yield Playground(link=door.link, home=made, gateway=gateway, phones=phones)
+        yield Playground(link=access.link, home=made, gateway=gateway, phones=phones)
 
 
 async def _start_platforms(stack: AsyncExitStack) -> tuple[dict[str, Phone], dict[str, str]]:
@@ -80,7 +80,7 @@ async def _start_platforms(stack: AsyncExitStack) -> tuple[dict[str, Phone], dic
     return {phone.platform: phone for phone in phones}, variables
 
 
-async def _listen(stack: AsyncExitStack, app: web.Application, door: PageDoor, port: int) -> None:
+async def _listen(stack: AsyncExitStack, app: web.Application, access: PlaygroundAccess, port: int) -> None:
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.2)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
@@ -92,4 +92,4 @@ async def _listen(stack: AsyncExitStack, app: web.Application, door: PageDoor, p
         raise PortTaken(
             f"Port {port} is in use. Choose another with --port, or leave it out for any free one."
         ) from None
-    door.port = runner.addresses[0][1]
+    access.port = runner.addresses[0][1]

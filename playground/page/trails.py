@@ -29,7 +29,7 @@ def read(db: sqlite3.Connection) -> list[Wire]:
     """Return the newest first. A request to be let in has a trail, too: no message was accepted yet."""
     names = {(row["account"], row["user_id"]): row["user_name"] for row in db.execute("SELECT * FROM pairing_requests")}
     trails: dict[str, Wire] = {}
-    doors: dict[tuple[str, str], Wire] = {}  # by chat
+    requests: dict[tuple[str, str], Wire] = {}  # by chat
     for row in db.execute(_STEPS):
         detail = json.loads(row["detail"])
         if row["message"] is not None:
@@ -38,10 +38,10 @@ def read(db: sqlite3.Connection) -> list[Wire]:
         elif "sender" in detail:
             account, sender = str(detail.get("account") or detail.get("platform", "")), str(detail["sender"])
             about = {"account": account, "who": names.get((account, sender), sender), "text": "(not let in yet)"}
-            trail = trails.setdefault(f"door {account} {sender}", about)
-            doors[account, str(detail.get("chat", ""))] = trail
-        elif (row["sent_by"], row["sent_to"]) in doors:
-            trail = doors[row["sent_by"], row["sent_to"]]
+            trail = trails.setdefault(f"request {account} {sender}", about)
+            requests[account, str(detail.get("chat", ""))] = trail
+        elif (row["sent_by"], row["sent_to"]) in requests:
+            trail = requests[row["sent_by"], row["sent_to"]]
         else:
             continue
         # A question to a human must not look like the answer; and after a decision nothing is sent.

@@ -142,7 +142,7 @@ export class Phone {
   async openThread(message) {
     const said = message.words.map((one) => one.text).join(" ");
     const isNamed = this.platform !== "slack";
-    const name = isNamed ? await ask("What shall the thread be called?", said.slice(0, 30) || "thread") : "thread";
+    const name = isNamed ? await ask("Name of the thread", said.slice(0, 30) || "thread") : "thread";
     const made = name && (await this.do("thread", { message: message.id, text: name }));
     if (made?.place) this.go({ place: made.place });
   }

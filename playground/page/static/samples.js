@@ -1,4 +1,4 @@
-// Things to send for whoever has none at hand: a picture drawn here, a small document, a recorded voice note.
+// Files to send: a picture drawn here, a small document, a recorded voice note.
 
 const PETALS = ["#d1495b", "#edae49", "#00798c", "#66a182", "#8d6a9f"];
 

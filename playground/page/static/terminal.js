@@ -43,7 +43,7 @@ export class Terminal {
     this.show();
   }
 
-  /** Codes that still wait, then what is always there, then the door for those who were let in. */
+  /** Codes that still wait, then what is always there, then how to revoke the access of those who were let in. */
   commands() {
     const rowOf = (code) => this.requests.find((row) => row.account === code.platform && row.user_id === code.person);
     const stateOf = (code) => rowOf(code)?.state ?? "pending";
@@ -126,7 +126,7 @@ const approval = ({ platform, code, name }) => ({
 });
 
 const revocation = ({ platform, person, name }) => ({
-  why: `shows ${name} the door`,
+  why: `revokes the access of ${name}`,
   words: `pairing revoke ${platform} ${person}`,
   ask: { command: "pairing revoke", platform, user: person },
 });
