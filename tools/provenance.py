@@ -56,7 +56,7 @@ class Passage:
 
     @property
     def source(self) -> str:
-        """The origin in words for people; a code without words of its own is shown as it is."""
+        """Return the origin in words for people; a code without words of its own is shown as it is."""
         kind, _, detail = self.origin.partition(":")
         return _DETAILED[kind].format(detail) if detail and kind in _DETAILED else _KINDS.get(self.origin, self.origin)
 

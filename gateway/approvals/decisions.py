@@ -1,4 +1,4 @@
-"""A question to a human in a chat: it is put, somebody decides it who may, and its message shows what became of it."""
+"""Put a question to a human in a chat, let somebody decide it who may, and show the outcome in its message."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class DecidingPerson:
 def ask(
     tx: Transaction, asker: Asker, call_id: str, question: Question, at: Address, *, origin: Address, wait_ms: int
 ) -> Approval:
-    """Writes the question down and says it. As a notice: asked twice does less harm than not at all."""
+    """Store a question and post it, as a notice: asked twice does less harm than not at all."""
     approval = approvals.create(tx, asker, call_id, question, at, expires_ms=now_ms() + wait_ms)
     is_elsewhere = (at.account, at.chat, at.thread) != (origin.account, origin.chat, origin.thread)
     said = outbox.add(
@@ -99,12 +99,12 @@ def may_decide(approval: Approval, person: DecidingPerson) -> bool:
 
 
 def may_deny(approval: Approval, person: DecidingPerson) -> bool:
-    """Nobody needs an owner's leave to do without something."""
+    """Return whether a person may deny it: nobody needs an owner to do without something."""
     return person.role == "owner" or _is_for(approval, person)
 
 
 def update_message(tx: Transaction, approval: Approval) -> None:
-    """Gives the message of a question its last words. One that was not sent yet is not sent."""
+    """Replace the message of a question by its outcome. One that was not sent yet is not sent."""
     now = approvals.get(tx, approval.id)
     receipt = outbox.cancel(tx, now.outbox_id) if now is not None and now.outbox_id is not None else ""
     if now is None or not receipt:
@@ -120,16 +120,18 @@ def expire(tx: Transaction, approval: Approval) -> None:
 
 
 def withdraw(tx: Transaction, turn_id: str) -> None:
-    """Their turn is over, whatever ended it."""
+    """Withdraw the questions of a turn that is over."""
     for approval in approvals.waiting_for(tx, turn_id):
         if approvals.withdraw(tx, approval):
             update_message(tx, approval)
 
 
 def read_answer(tx: Transaction, message: InboundMessage, role: Role) -> Literal["", "answer", "something else"]:
-    """Whether a message is the answer to a question, and to be taken as nothing but that. When it is something else,
-    what waits for its sender here is denied: they have gone on. A yes or a no that could as well be about what was
-    said since is something else, too, and decides nothing."""
+    """Decide a question if the message answers one; return whether it was an answer and nothing else.
+
+    When somebody writes something else, what waits for them here is denied: they have gone on. A yes or a no that could
+    as well be about what was said since decides nothing.
+    """
     person = DecidingPerson(account=message.key.account_name, id=message.sender.id, name=message.sender.name, role=role)
     own = [one for one in approvals.waiting_in(tx, str(message.key)) if _is_for(one, person)]
     here = approvals.waiting_at(tx, message.address)
@@ -147,7 +149,7 @@ def read_answer(tx: Transaction, message: InboundMessage, role: Role) -> Literal
 
 
 def ask_which(asked: Sequence[Approval]) -> str:
-    """For somebody whose answer could be about any of these, or about none."""
+    """Ask somebody which question they mean: their answer could be about any of these, or about none."""
     lines = [f"/approve {summarize(one)}" for one in asked]
     if len(asked) == 1:
         return "\n".join(["This approval request is still open. Use its buttons, or send:", *lines])
@@ -155,7 +157,7 @@ def ask_which(asked: Sequence[Approval]) -> str:
 
 
 def ask_again(tx: Transaction, approval: Approval, role_of: RoleOf) -> str:
-    """The agent is told to try once more, and so asks once more. Gives what to tell whoever wants that."""
+    """Tell the agent to try once more, and so to ask once more; return what to tell whoever wants that."""
     asked = [one for one in inbox.read_turn(tx, approval.asker.turn_id) if one.asks]
     if not asked:
         return "That was too long ago. Please ask me again."
@@ -209,7 +211,7 @@ def _is_replied_to(tx: Transaction, approval: Approval, message: InboundMessage)
 
 
 def _is_at_hand(tx: Transaction, approval: Approval, message: InboundMessage) -> bool:
-    """Whether a mere yes can be about it: this conversation waits for that, or it was the last thing said here.
+    """Return whether a mere yes can be about it: this conversation waits for it, or it was the last thing said here.
 
     Else somebody who says "ok" to what we talk about now would allow what was asked an hour ago for another.
     """

@@ -1,7 +1,7 @@
-"""Asks a human, waits durably, answers: the gate through which calls of a turn go.
+"""Ask a human before risky calls of a turn, and wait for the answer, across restarts.
 
-The question is a row, so it outlives us; here is only who waits for it in this process. A turn that waits holds no
-slot and types nothing.
+The question is a row in the database; only those who wait for it are in this process. A turn that waits holds no slot
+and types nothing.
 """
 
 import asyncio
@@ -65,17 +65,17 @@ class Approvals:
         return NobodyToAsk() if self.mode == "deny" else NobodyNeedsToBeAsked()
 
     def is_waiting(self, turn_id: str) -> bool:
-        """Whether a turn does nothing but wait for a human. Others of its calls may be at work meanwhile: such a turn
-        keeps its slot, and may not be paused as if it did nothing."""
+        """Return whether a turn does nothing but wait for a human. While another of its calls works, it keeps its slot
+        and may not be paused."""
         watch = self._turns.get(turn_id)
         return watch is not None and not watch.runs_a_tool
 
     def wake(self) -> None:
-        """Something was written: perhaps a decision."""
+        """Look soon: something was written, perhaps a decision."""
         self._stirred.set()
 
     async def run(self) -> None:
-        """Lets those go on whose question is decided, and ends questions whose time is up; until cancelled."""
+        """Wake those whose question is decided, and expire questions, until cancelled."""
         while True:
             self._stirred.clear()
             # Also when nobody waits any more: that the last question is gone is news, too.
@@ -87,7 +87,7 @@ class Approvals:
                 continue
 
     def _notify_lanes(self) -> None:
-        """A turn only waits from now on, or works again: there may be room for another."""
+        """Tell the lanes that a turn only waits from now on, or works again: there may be room for another."""
         self.changes.notify("inbox")
 
     def begin_waiting(self, turn_id: str, watch: Stopwatch) -> None:
@@ -97,8 +97,8 @@ class Approvals:
     def end_waiting(self, turn_id: str) -> None:
         self._turns.pop(turn_id, None)
 
-    async def settled(self, approval: Approval) -> Approval:
-        """The question, once it waits no longer."""
+    async def wait_until_settled(self, approval: Approval) -> Approval:
+        """Return the question once it waits no longer."""
         event = self._waiting.setdefault(approval.id, asyncio.Event())
         self.wake()
         try:
@@ -109,8 +109,7 @@ class Approvals:
         return await self.db.write_when_possible(lambda tx: approvals.get(tx, approval.id)) or approval
 
     async def _look_if_possible(self) -> float:
-        """Contained: a store that cannot be read for a moment must not end the gateway. Nothing was told meanwhile,
-        so nothing is lost."""
+        """Look, unless the store cannot be read for a moment, which must not end the gateway; nothing is lost by it."""
         try:
             return await self._look()
         except StoreUnavailable as error:  # tells the operator of itself
@@ -120,7 +119,7 @@ class Approvals:
         return _TRY_AGAIN_SECONDS
 
     async def _look(self) -> float:
-        """Gives the seconds until the next question's time is up."""
+        """Return the seconds until the next question expires."""
         if await self.db.read(approvals.has_forged) and (
             notice := await self.db.write_when_possible(approvals.refuse_forged)
         ):
@@ -161,7 +160,7 @@ class _TurnGate:
 
     async def use(self, question: Question, call_id: str) -> None:
         def unit(tx: Transaction) -> str:
-            """Why not; empty when it may be done."""
+            """Return why it may not be done; empty when it may."""
             # Somebody may say yes after /stop was said, and before it has ended the turn.
             if turns.must_stop(tx, self.turn.id):
                 return _STOPPED
@@ -178,7 +177,7 @@ class _TurnGate:
         for account in (approval.asked_at.account, self.turn.address.account):
             self.approvals.changes.notify("outbox", account=account)
         try:
-            return await self.approvals.settled(approval)
+            return await self.approvals.wait_until_settled(approval)
         finally:
             self._asking -= 1
             if not self._asking:
@@ -186,7 +185,7 @@ class _TurnGate:
                 self.watch(ToolWaiting(waits=False))
 
     def _put(self, tx: Transaction, question: Question, call_id: str) -> Approval | None:
-        """None when it need not be asked. One that was asked by an earlier process is not asked again."""
+        """Store and post the question, unless an earlier process did; return None when nobody needs to be asked."""
         approvals.refuse_forged(tx)
         asked = approvals.find_for_call(tx, self.turn.id, call_id, question.binding)
         if asked is not None:
@@ -204,7 +203,7 @@ class _TurnGate:
         return decisions.ask(tx, _asker(turn), call_id, question, where, origin=origin, wait_ms=wait_ms)
 
     def _where_to_ask(self, tx: Transaction, turn: Turn, question: Question) -> Address | None:
-        """Where somebody reads it who may decide."""
+        """Return where somebody reads it who may decide."""
         is_owners = all(message.role == "owner" for message in turn.asked)
         # Nobody waits in the chat of a job, and a program cannot decide for a human.
         is_read = turn.run is None and not turn.asked[-1].key.is_of_program

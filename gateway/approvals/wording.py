@@ -22,7 +22,7 @@ MAX_SHOWN_CHARS = 300
 
 
 def render_question(approval: Approval, wait_ms: int, *, for_whom: str = "") -> str:
-    """All of what would be done, and where: whoever decides sees nothing else."""
+    """Render all that would be done, and where: whoever decides sees nothing else."""
     question = approval.question
     whom = f" for {escape_invisible(for_whom)}" if for_whom else ""
     lines = [f"⚠️ May I do this{whom}?", fence(escape_invisible(question.action))]
@@ -43,7 +43,7 @@ def list_choices(approval: Approval) -> tuple[Choice, ...]:
 
 
 def render_outcome(approval: Approval, *, by: str = "") -> str:
-    """One line: what became of it."""
+    """Render the outcome in one line."""
     action = f"`{_code(shorten(approval.question.action, MAX_SHOWN_CHARS))}`"
     who = f" by {escape_invisible(by)}" if by else ""
     match approval.state:
@@ -67,7 +67,7 @@ def render_outcome(approval: Approval, *, by: str = "") -> str:
 
 
 def parse_verdict(word: object) -> Verdict | None:
-    """One of the words that buttons carry."""
+    """Return the verdict that a button carries; None for any other word."""
     return next((verdict for verdict in get_args(Verdict) if verdict == word), None)
 
 
@@ -84,12 +84,12 @@ def read_verdict(said: str) -> Verdict | None:
 
 
 def summarize(approval: Approval) -> str:
-    """For a list of several."""
+    """Render a question for a list."""
     return f"{approval.id}: {escape_invisible(shorten(approval.question.action, MAX_SHOWN_CHARS))}"
 
 
 def escape_invisible(text: str) -> str:
-    """Without anything that makes a text look like another: marks of control, of direction, and without a width."""
+    """Escape what makes a text look like another: control characters, changes of direction, invisible characters."""
     return "".join(mark if mark in "\n\t" or not _is_hidden(mark) else f"\\u{ord(mark):04x}" for mark in text)
 
 

@@ -52,7 +52,7 @@ def reach_of(argv: Sequence[str]) -> Reach | None:
 
 
 def _fetch(name: str, words: list[str]) -> Reach | None:
-    """Anything besides the address that it tells the host counts as sent."""
+    """Return the addresses of a fetcher; anything else that it tells the host counts as sent."""
     addresses, sends, waiting = list[str](), False, ""
     for word in words:
         if waiting:

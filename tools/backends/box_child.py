@@ -208,7 +208,9 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 def main() -> None:
-    """Arguments: the descriptor of the control socket, seconds until an idle sandbox ends, the proxy's port or 0."""
+    """Run as the first process.
+
+    Arguments: the descriptor of the control socket, seconds until an idle sandbox ends, the proxy's port or 0."""
     descriptor, idle_seconds, proxy_port = sys.argv[1:]
     prctl(PR_SET_DUMPABLE, 0)  # or commands could take our descriptors
     control = socket.socket(fileno=int(descriptor))

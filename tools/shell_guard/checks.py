@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.shell_guard.expansion import UNKNOWN, shown
+from tools.shell_guard.expansion import UNKNOWN, render
 from tools.shell_guard.findings import CommandRisk, Run, ask, block
 from tools.shell_guard.interpreters import is_interpreter
 from tools.shell_guard.options import Options, read, read_leading
 from tools.shell_guard.paths import (
+    find_filled,
+    find_paths,
     holds_secrets,
     is_disk,
     is_everything,
@@ -18,8 +20,6 @@ from tools.shell_guard.paths import (
     is_system,
     is_temporary,
     may_be_below,
-    mentioned,
-    received,
     runs_by_itself,
     secret_in,
 )
@@ -74,7 +74,7 @@ class Checks:
         elif operator == "<":
             yield from self._read(target, run)
             if run.name in ("ssh", "openssl") and not is_nothing(path):
-                yield ask("upload", f"it sends {shown(path)} to another machine")
+                yield ask("upload", f"it sends {render(path)} to another machine")
         else:
             yield from self._written(target, run, truncates=operator in _TRUNCATING)
 
@@ -96,17 +96,17 @@ class Checks:
         for word in options.rest:
             path, scope = run.at(word), run.scope(word)
             if is_everything(path, run.home):
-                yield block("delete-everything", f"it deletes {shown(path)}, which the system or a home consists of")
+                yield block("delete-everything", f"it deletes {render(path)}, which the system or a home consists of")
             elif is_recursive:
-                yield ask("recursive-delete", f"it deletes {shown(path)} and everything in it", scope)
+                yield ask("recursive-delete", f"it deletes {render(path)} and everything in it", scope)
             elif re.search(r"(?:^|/)\.?\*$", word):
-                yield ask("delete-all-files", f"it deletes every file that fits {shown(path)}", scope)
+                yield ask("delete-all-files", f"it deletes every file that fits {render(path)}", scope)
             elif is_system(path):
-                yield ask("change-system", f"it deletes {shown(path)}, a file of the system", scope)
+                yield ask("change-system", f"it deletes {render(path)}, a file of the system", scope)
             elif runs_by_itself(path) or secret_in(path) or self.is_guarded(path):
-                yield ask("write-start-up", f"it deletes {shown(path)}, which is read or run by itself", scope)
+                yield ask("write-start-up", f"it deletes {render(path)}, which is read or run by itself", scope)
             elif _OF_A_REPOSITORY.search(path):
-                yield ask("delete-for-good", f"it deletes {shown(path)}, by which git finds everything else")
+                yield ask("delete-for-good", f"it deletes {render(path)}, by which git finds everything else")
         if is_recursive and not options.rest:
             yield ask("recursive-delete", "it deletes folders with all that is in them")
 
@@ -114,7 +114,7 @@ class Checks:
 
     def _reads(self, run: Run) -> Iterator[CommandRisk]:
         for word in _opened(run) if run.name not in _MENTIONING else ():
-            for part in mentioned(word):
+            for part in find_paths(word):
                 yield from self._read(part, run)
         wanted = value_of("reads-folders", run.name)
         if wanted is None or (wanted and not read(run.words).has(*wanted.split())) or not _does(run, "cru"):
@@ -122,14 +122,14 @@ class Checks:
         for word in _opened(run):
             path = run.at(word)
             if not word.startswith("-") and holds_secrets(path) and not secret_in(path):
-                yield ask("read-secret", f"it reads all of {shown(path)}, secrets included", run.scope(word))
+                yield ask("read-secret", f"it reads all of {render(path)}, secrets included", run.scope(word))
 
     def _read(self, word: str, run: Run) -> Iterator[CommandRisk]:
         path = run.at(word)
         if self.is_guarded(path):
-            yield ask("read-own-home", f"it reads {shown(path)}, which belongs to Hermes itself")
+            yield ask("read-own-home", f"it reads {render(path)}, which belongs to Hermes itself")
         elif secret_in(path):
-            yield ask("read-secret", f"it reads {shown(path)}, which holds secrets", run.scope(word))
+            yield ask("read-secret", f"it reads {render(path)}, which holds secrets", run.scope(word))
 
     # Writing.
 
@@ -159,7 +159,7 @@ class Checks:
         if is_otherwise or is_interpreter(run.name) or is_wrapper(run.name):
             return []
         is_known = has_dangers(run.name) or run.name in _LOOKING_AT_DISKS
-        parts = [run.at(part) for word in run.words for part in mentioned(word)]
+        parts = [run.at(part) for word in run.words for part in find_paths(word)]
         return [
             path for path in parts if runs_by_itself(path) or self.is_guarded(path) or (is_disk(path) and not is_known)
         ]
@@ -173,7 +173,7 @@ class Checks:
             return
         is_for_home = is_home(run.at(target))
         yield from self._written(target, run, truncates=False)
-        for place in received(target, sources, is_for_home=is_for_home):
+        for place in find_filled(target, sources, is_for_home=is_for_home):
             if runs_by_itself(run.at(place)):
                 yield from self._written(place, run, truncates=False)
         for source in sources if run.name == "mv" else ():
@@ -184,7 +184,7 @@ class Checks:
 
     def _written(self, target: str, run: Run, *, truncates: bool) -> Iterator[CommandRisk]:
         path = run.at(target)
-        seen, scope = shown(path), run.scope(target)
+        seen, scope = render(path), run.scope(target)
         if is_nothing(path):
             return
         if is_disk(path):
@@ -244,7 +244,7 @@ def _table(name: str, *words: str) -> Iterator[CommandRisk]:
 
 
 def _moves(run: Run) -> Iterator[CommandRisk]:
-    """Of whole systems and homes, and of what belongs to the system: moved away, or given other rights."""
+    """Find whole systems and homes, and files of the system, that are moved away or given other rights."""
     options = read(run.words, "-t --target-directory -S --suffix --reference --from")
     has_aim = run.name == "mv" and not options.has("-t", "--target-directory")
     words = options.rest[:-1] if has_aim else options.rest
@@ -258,7 +258,7 @@ def _moves(run: Run) -> Iterator[CommandRisk]:
 
 
 def _container(run: Run) -> Iterator[CommandRisk]:
-    """The files and folders of this machine that a container is given."""
+    """Check the files and folders of this machine that a container is given."""
     options = read(run.words, "-v --volume --mount --secret -H --host -c --context")
     values = options.values("-v", "--volume", "--mount", "--secret")
     places = [source for value in values for source in re.findall(r"(?:source|src)=([^,]*)|^([^:,=]+):", value)]
@@ -274,7 +274,7 @@ def _container(run: Run) -> Iterator[CommandRisk]:
 
 
 def _sed(run: Run) -> Iterator[CommandRisk]:
-    """A script is read as no more than lines printed, deleted and replaced."""
+    """Ask about a script that does more than print, delete and replace lines."""
     options = read(run.words, "-e --expression -f --file -l --line-length -i?")
     files, scripts = options.values("-f", "--file"), options.values("-e", "--expression")
     if not files and not scripts:
@@ -290,7 +290,7 @@ def _line_editor(run: Run) -> Iterator[CommandRisk]:
 
 
 def _git(run: Run) -> Iterator[CommandRisk]:
-    """Each subcommand has rows of its own, as `git-push`, and so has each setting that is made."""
+    """Look up the subcommand, which has rows of its own such as `git-push`, and each setting that is made."""
     before = read_leading(run.words, _BEFORE_ACTION)
     action, *words = before.rest or ("",)
     settings = before.values("-c", "--config-env")

@@ -46,7 +46,7 @@ class Scope:
     unsure: frozenset[str] = frozenset()  # names that loops, functions or builtins set
 
     def value(self, name: str) -> str:
-        """Empty counts as unknown: `${x:=…}` may have filled it."""
+        """Return the value of a variable. An empty one counts as unknown: `${x:=…}` may have filled it."""
         if name in self.unsure or EVERYTHING in self.unsure:
             return UNKNOWN
         given = {"HOME": self.home, "IFS": " \t\n"}
@@ -60,19 +60,19 @@ class Scope:
         return Scope(self.home, dict(self.variables), self.unsure)
 
     def forget_changes_of(self, other: "Scope") -> None:
-        """After a branch that may or may not have run."""
+        """Mark as unknown what a branch may have changed that may or may not have run."""
         for name, value in other.variables.items():
             if self.variables.get(name) != value:
                 self.variables[name] = UNKNOWN
 
 
-def shown(word: str) -> str:
-    """For people: what only the run decides is an ellipsis."""
+def render(word: str) -> str:
+    """Render a word for people: an ellipsis stands for what only the run decides."""
     return word.replace(GLOB, "").replace(UNKNOWN, "…")
 
 
-def fields(word: Word, scope: Scope) -> list[str]:
-    """The words that a word becomes: none, one or several."""
+def split_word(word: Word, scope: Scope) -> list[str]:
+    """Return the words that a word becomes: none, one or several."""
     if len(word) == 1 and isinstance(word[0], LiteralText) and (text := word[0].text) and not _SPECIAL.search(text):
         return [text] if len(text) <= MAX_CHARS else [UNKNOWN]  # as most are
     marked = _all_marked(word, scope)
@@ -84,8 +84,8 @@ def fields(word: Word, scope: Scope) -> list[str]:
     return found
 
 
-def joined(word: Word, scope: Scope) -> str:
-    """As the value of an assignment or the target of a redirection: one word, whatever is in it."""
+def join_pieces(word: Word, scope: Scope) -> str:
+    """Return one word, as the value of an assignment or the target of a redirection is."""
     marked = _all_marked(word, scope)
     return marked.replace(_SPLIT, " ").replace(GLOB, "").translate(_LITERAL_BRACES)
 
@@ -182,7 +182,7 @@ def _set_by(command: Simple, *, is_repeated: bool) -> Iterator[str]:
     if is_repeated:
         yield from (assignment.name for assignment in command.assignments)
     nothing_known = Scope()
-    words = [one for word in command.words for one in fields(word, nothing_known)]
+    words = [one for word in command.words for one in split_word(word, nothing_known)]
     if _SETTING & set(words):
         yield from (word for word in words if word.isidentifier())
         if any(word.startswith("-") and "n" in word for word in words) and not {"printf", "read"} & set(words):
@@ -195,7 +195,7 @@ def _set_by(command: Simple, *, is_repeated: bool) -> Iterator[str]:
 
 
 def ansi_c(text: str) -> str:
-    """A zero byte ends it, as in bash; an escape of bash that is none stays as it is."""
+    """Return the text of a string such as $'\\x41'. A zero byte ends it, and an unknown escape stays, as in bash."""
     return _ESCAPE.sub(_character, text).partition("\0")[0]
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from tools.shell_guard.paths import located, scoped
+from tools.shell_guard.paths import locate, locate_scope
 
 MAX_REASON_CHARS = 300
 
@@ -43,8 +43,8 @@ class Run:
 
     def at(self, word: str) -> str:
         """Return the path that a word names, as far as it is known; the home is `~`."""
-        return located(word, self.folder, self.home)
+        return locate(word, self.folder, self.home)
 
     def scope(self, word: str) -> str:
         """Return the place that a yes about a word would be for."""
-        return scoped(word, self.folder, self.home)
+        return locate_scope(word, self.folder, self.home)

@@ -45,7 +45,7 @@ class Rule(str):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Gives back what `str()` gave; raises ValueError for anything else."""
+        """Return the rule that `str()` gave; raises ValueError for anything else."""
         name, _, scope = text.partition(" ")
         rule = cls(name, scope)
         if rule != text:
@@ -96,7 +96,7 @@ def _is_decided(scope: str) -> bool:
 
 
 def _is_place(scope: str) -> bool:
-    """One that can be told from the text alone."""
+    """Return whether a scope is a path that can be told from the text alone."""
     return scope.startswith("/") and _is_decided(scope) and not _MAY_CLIMB.search(scope)
 
 

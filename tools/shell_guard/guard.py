@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.shell_guard.expansion import Scope, shown
+from tools.shell_guard.expansion import Scope, render
 from tools.shell_guard.findings import CommandRisk, Verdict, ask
 from tools.shell_guard.granting import Rule
 
@@ -48,7 +48,9 @@ def judge(
     guarded: Iterable[str] = (),
     open_folders: Iterable[str] = (),
 ) -> Judgement:
-    """`is_there` tells whether a file exists, so that writing a new one need not be asked about.
+    """Judge a command without running it.
+
+    `is_there` tells whether a file exists, so that writing a new one need not be asked about.
 
     `written` has the texts of files that were written before, by absolute path. `guarded` are the folders of Hermes
     itself: whatever reads or writes there asks, except below `open_folders`.
@@ -57,10 +59,10 @@ def judge(
         too_long = ask("unreadable", f"it is longer than {MAX_CHARS:,} characters, which is too long to be read")
         return _judgement([too_long], [])
     from tools.shell_guard.checks import Checks  # bring the parser with them, for whoever judges only
-    from tools.shell_guard.paths import located
+    from tools.shell_guard.paths import locate
     from tools.shell_guard.walking import Walk
 
-    own, open_ = (tuple(located(one, "", home or "~") for one in folders) for folders in (guarded, open_folders))
+    own, open_ = (tuple(locate(one, "", home or "~") for one in folders) for folders in (guarded, open_folders))
     checks = Checks(home=home or "~", is_there=is_there, guarded=own, open_folders=open_)
     walk = Walk(checks=checks, written=written)
     walk.text(command, Scope(home or "~", {"PWD": cwd}))
@@ -74,7 +76,7 @@ def _judgement(findings: list[CommandRisk], argvs: list[tuple[str, ...]], *, is_
     return Judgement(
         verdict="block" if "block" in verdicts else "ask" if "ask" in verdicts else "safe",
         reasons=tuple(dict.fromkeys(finding.reason for finding in ranked)),
-        argv=tuple(tuple(map(shown, argv)) for argv in argvs),
+        argv=tuple(tuple(map(render, argv)) for argv in argvs),
         rules=tuple(dict.fromkeys(Rule(finding.rule, finding.scope) for finding in ranked)),
         is_harmless=is_harmless,
     )

@@ -95,7 +95,9 @@ def _shell(run: Run) -> Iterator["ShellText | ScriptFile | CommandRisk"]:
 
 
 def _program(run: Run, language: _Language) -> Iterator["ShellText | ScriptFile | CommandRisk"]:
-    """The first word that is no option is a file; behind a long option that is not known it may be that one's value."""
+    """Find the code or the file that an interpreter runs.
+
+    The first word that is no option is a file; behind an unknown long option it may be the value of that."""
     words, is_unsure, place = run.words, False, 0
     while place < len(words) and words[place].startswith("-") and words[place] != "-":
         word = words[place]

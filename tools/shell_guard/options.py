@@ -37,7 +37,9 @@ class Options:
 
 
 def read(words: Iterable[str], with_value: str = "", *, stops_at_first: bool = False) -> Options:
-    """Letters in one word (`-rf`) are options each; `with_value` names those that take a value, by spaces.
+    """Read words as options and the rest.
+
+    Letters in one word (`-rf`) are options each; `with_value` names those that take a value, by spaces.
 
     One with a question mark (`-i?`) takes only what stands in the same word.
     """

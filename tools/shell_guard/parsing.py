@@ -55,7 +55,7 @@ class UnparsableCommand(Exception):
 
 @functools.lru_cache(maxsize=16)  # a command is judged again when files that it runs have changed
 def parse(text: str) -> Script:
-    """Raises UnparsableCommand."""
+    """Parse a shell command. Raises UnparsableCommand."""
     if _ODD.search(text):
         raise UnparsableCommand("it holds control characters, which can hide what runs")
     if _BREAKS_SCANNER.search(text):
@@ -73,7 +73,7 @@ def parse(text: str) -> Script:
 
 
 def _check_comments(root: Node, source: bytes) -> None:
-    """In the middle of a word `#` begins no comment, and the grammar does not always know."""
+    """Check that no comment begins in the middle of a word, where `#` is a letter: the grammar does not always know."""
     for node in _nodes(root):
         if node.type != "comment":
             continue
@@ -90,7 +90,7 @@ def _parser() -> Parser:
 
 
 def _joined(source: bytes) -> bytes:
-    """Without its continued lines: the grammar ends a word there, and bash does not."""
+    """Join continued lines: the grammar ends a word there, and bash does not."""
     if not _CONTINUED.search(source):
         return source
     root = _parser().parse(source).root_node
@@ -118,7 +118,7 @@ class _Translation:
         self._translated: set[int] = set()  # commands, by the nodes' own numbers
 
     def check_whole(self, root: Node) -> None:
-        """No command may be lost on the way: the grammar puts some where nobody would look for them."""
+        """Check that no command was lost: the grammar puts some where nobody would look for them."""
         if any(node.type in _COMMANDS and node.id not in self._translated for node in _nodes(root)):
             raise UnparsableCommand("it holds a command in a place where it cannot be read")
 
@@ -154,7 +154,7 @@ class _Translation:
                 return self._block(node, depth)
 
     def _parts(self, node: Node, operators: set[str], depth: int) -> Iterator[Statement]:
-        """Flat, since the grammar nests a long row to the left."""
+        """Return the parts of a row of commands, which the grammar nests to the left."""
         rest, parts = node, list[Node]()
         while rest.type == node.type:
             *_, last = rest.children
@@ -229,17 +229,17 @@ class _Translation:
         return Simple(tuple(words), tuple(assignments), tuple(redirects))
 
     def _is_descriptor(self, node: Node) -> bool:
-        """Of `0<`, which the grammar takes for a word and a redirection."""
+        """Return whether this is the number in `0<`, which the grammar takes for a word."""
         is_before = self._source[node.end_byte : node.end_byte + 1] in (b"<", b">")
         return is_before and self._source[node.start_byte : node.end_byte].strip().isdigit()
 
     def _check_ends(self, node: Node) -> None:
-        """The grammar may end something in the middle of a word."""
+        """Check that a word ends here: the grammar may end something in the middle of one."""
         if self._source[node.end_byte : node.end_byte + 1].strip(b" \t\n;&|()<>`"):
             raise UnparsableCommand("it cannot be said where one of its words ends")
 
     def _start(self, node: Node) -> int:
-        """The grammar counts blanks in front of some words to them."""
+        """Return where a word begins, without the blanks that the grammar counts to it."""
         start, end = node.start_byte, node.end_byte
         while start < end and self._source[start] in b" \t\n\v\f\r":
             start += 1
@@ -271,7 +271,7 @@ class _Translation:
         return Block("chain", (inner, *after)) if after else inner
 
     def _heredoc(self, inner: Statement, node: Node, depth: int) -> tuple[Statement, list[Statement]]:
-        """Within this node the grammar keeps whatever else stands in the line of the `<<`."""
+        """Read a here-document, and whatever else stands in the line of the `<<`: the grammar keeps it in this node."""
         after: list[Statement] = []
         redirects = [Redirect("<<", self._heredoc_text(node, depth))]
         piped: Node | None = None
@@ -410,7 +410,7 @@ def _quoted(source: bytes) -> LiteralText:
 
 
 def _checked(text: str) -> str:
-    """No substitution is left in what the grammar takes for plain text."""
+    """Return a plain text after checking that no substitution is in it, which the grammar may have missed."""
     if _SUBSTITUTION.search(re.sub(r"\\.", "", text, flags=re.DOTALL)):
         raise UnparsableCommand("it holds a command in a place where it cannot be read")
     return text

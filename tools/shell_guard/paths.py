@@ -24,8 +24,8 @@ _EVERYTHING = pattern_of("paths", "everything")
 _TEMPORARY = pattern_of("paths", "temporary")
 
 
-def located(path: str, folder: str, home: str) -> str:
-    """Absolute, or from `~`, as far as that is known; the home is `~`."""
+def locate(path: str, folder: str, home: str) -> str:
+    """Return a path as absolute, or from `~`, as far as that is known; the home is `~`."""
     path = path if path.startswith(("/", "~", UNKNOWN)) else f"{folder or UNKNOWN}/{path}"
     path = _normal(path) if path else path
     known_home = home.rstrip("/")
@@ -34,8 +34,8 @@ def located(path: str, folder: str, home: str) -> str:
     return path
 
 
-def scoped(word: str, folder: str, home: str) -> str:
-    """The place that a yes would be for: absolute where that is known, `…` for what is not."""
+def locate_scope(word: str, folder: str, home: str) -> str:
+    """Return the place that a yes would be for: absolute where that is known, `…` for what is not."""
     path = word if word.startswith(("/", "~", UNKNOWN)) else f"{folder or UNKNOWN}/{word}"
     if path.startswith("~") and home not in ("", "~"):
         path = UNKNOWN + path[1:]  # the home is written out by now: this is a file named so, or another's home
@@ -50,7 +50,7 @@ def _normal(path: str) -> str:
 
 
 def secret_in(path: str) -> bool:
-    """A located path, which may hold patterns."""
+    """Return whether a located path, which may hold patterns, may be a secret."""
     return not _HARMLESS.search(path) and _fits(path, "secrets")
 
 
@@ -67,7 +67,7 @@ def is_disk(path: str) -> bool:
 
 
 def is_nothing(path: str) -> bool:
-    """A device that takes everything and keeps nothing."""
+    """Return whether it is a device that takes everything and keeps nothing."""
     return bool(_HARMLESS_DEVICE.match(path))
 
 
@@ -90,17 +90,17 @@ def is_home(path: str) -> bool:
 
 
 def holds_secrets(path: str) -> bool:
-    """A folder that is read with all that is in it."""
+    """Return whether a folder holds secrets, if it is read with all that is in it."""
     return is_home(path) or path in ("/", "/home", "/Users", "~/.config") or secret_in(path)
 
 
 def is_settings(path: str) -> bool:
-    """`.env` and its like, which a project reads: secret, but nothing that runs."""
+    """Return whether it is `.env` or its like, which a project reads: secret, but nothing that runs."""
     return bool(re.search(r"/\.env(?:\.\w+)*$", path)) and not runs_by_itself(path)
 
 
-def received(target: str, sources: Iterable[str], *, is_for_home: bool) -> Iterator[str]:
-    """The places below a folder that files would get to, if that is where they are put."""
+def find_filled(target: str, sources: Iterable[str], *, is_for_home: bool) -> Iterator[str]:
+    """Yield the paths that copied files would get, if the target is a folder."""
     yield f"{target}/{UNKNOWN}"
     for source in sources:
         name = posixpath.basename(source.rstrip("/"))
@@ -109,8 +109,8 @@ def received(target: str, sources: Iterable[str], *, is_for_home: bool) -> Itera
             yield from (f"{target}/{name}", f"{target}/{name}/{UNKNOWN}")
 
 
-def mentioned(word: str) -> Iterator[str]:
-    """The paths that may be inside of a word: itself, and what follows `=`, `@`, `:` or an option's letter."""
+def find_paths(word: str) -> Iterator[str]:
+    """Yield the paths that may be inside of a word: itself, and what follows `=`, `@`, `:` or an option's letter."""
     yield word
     yield from (part for part in re.split(r"[=@:,]", word)[1:] if part)
     if re.match(r"-\w[/~.]", word):
@@ -118,7 +118,7 @@ def mentioned(word: str) -> Iterator[str]:
 
 
 def may_be_below(path: str, folder: str) -> bool:
-    """A located path, which may hold patterns, and a folder without any, which counts as below itself."""
+    """Return whether a located path, which may hold patterns, may be a folder or below it."""
     if not _UNSURE.search(path):
         return f"{path}/".startswith(f"{folder}/")
     given, wanted = path.split("/"), folder.split("/")
@@ -138,7 +138,7 @@ def _fits(path: str, section: str) -> bool:
 
 @functools.cache
 def _together(section: str) -> re.Pattern[str]:
-    """All patterns as one expression, for paths without patterns of their own."""
+    """Return all patterns as one expression, for paths without patterns of their own."""
     wanted = [re.escape(pattern).replace(r"\*\*/", "(?:^|/)").replace(r"\*", "[^/]*") for pattern in listed(section)]
     return re.compile(f"(?:{'|'.join(one if one[0] == '(' else f'^{one}' for one in wanted)})(?:/|$)")
 
@@ -157,7 +157,8 @@ def _may_fit(path: str, section: str) -> bool:
 
 
 def _all_fit(parts: list[str], wanted: list[str]) -> bool:
-    """Where the folders are named, a mere `*` for the file is enough, and where it is named, for the folders."""
+    """Return whether parts may be those of a secret. With named folders a mere `*` for the file is enough, and
+    the other way round."""
     if len(parts) < len(wanted):
         return False
     *folders, last = zip(parts, wanted, strict=False)
@@ -178,7 +179,7 @@ def _may_be(part: str, wanted: str) -> bool:
 
 
 def _is_telling(part: str, wanted: str) -> bool:
-    """`*.json` may be anything; `.e*` and `*hadow` are most of a name that is wanted."""
+    """Return whether a pattern tells most of a name: `*.json` may be anything, `.e*` and `*hadow` do."""
     if not _UNSURE.search(part) or wanted == "*":
         return True
     begins = re.split(r"[*?\[\x00]", part, maxsplit=1)[0]

@@ -70,7 +70,7 @@ Script = tuple[Statement, ...]
 
 
 def with_more(statement: Statement, redirects: tuple[Redirect, ...], words: tuple[Word, ...] = ()) -> Statement:
-    """A redirection behind a row of commands is that of the last one, and so are words behind it."""
+    """Add redirections and words. Behind a row of commands they belong to the last one."""
     match statement:
         case Block(kind="pipeline" | "chain", body=body):
             return replace(statement, body=(*body[:-1], with_more(body[-1], redirects, words)))

@@ -10,16 +10,16 @@ from tools.shell_guard.expansion import (
     GLOB,
     UNKNOWN,
     Scope,
-    fields,
-    joined,
+    join_pieces,
     names_unsure,
+    render,
     scripts_in,
-    shown,
+    split_word,
 )
 from tools.shell_guard.findings import CommandRisk, Run, ask, block
 from tools.shell_guard.interpreters import ScriptFile, ShellText, is_shell, module_of
 from tools.shell_guard.parsing import UnparsableCommand, parse
-from tools.shell_guard.paths import is_nothing, is_temporary, located, scoped
+from tools.shell_guard.paths import is_nothing, is_temporary, locate, locate_scope
 from tools.shell_guard.programs import is_known_harmless, listed, names
 from tools.shell_guard.syntax import Block, Redirect, Script, Simple, Statement, Word
 from tools.shell_guard.wrappers import RUN_TIME_NAME, Argv, Inner, unwrap, variables_before
@@ -43,7 +43,7 @@ class Walk:
         self.unknown: dict[CommandRisk, None] = {}  # commands that are not known to be harmless
         self._checks = checks
         self._home = checks.home
-        self._earlier = {located(path, "", self._home): text for path, text in (written or {}).items()}
+        self._earlier = {locate(path, "", self._home): text for path, text in (written or {}).items()}
         self._written: dict[str, str] = {}  # by this command itself
         self._read: set[tuple[str, str]] = set()  # files that were gone through, each with its folder
         self._input: str | None = None  # for commands that are given none of their own
@@ -106,14 +106,14 @@ class Walk:
 
     def _joined(self, word: Word, scope: Scope, depth: int) -> str:
         self._run_inside(word, scope, depth)
-        return joined(word, scope)
+        return join_pieces(word, scope)
 
     # One command.
 
     def _simple(self, command: Simple, scope: Scope, stdin: str | None, depth: int) -> None:
         for word in command.words:
             self._run_inside(word, scope, depth)
-        words = [one for word in command.words for one in fields(word, scope)]
+        words = [one for word in command.words for one in split_word(word, scope)]
         values = {one.name: self._joined(one.value, scope, depth) for one in command.assignments}
         for name, value in values.items():
             self._check_variable(name, value)
@@ -178,8 +178,8 @@ class Walk:
             self._found(block("fork-bomb", "it multiplies without end"))
         self._found(*self._checks.command(run), *(self._checks.command(of_module, is_module=True) if of_module else ()))
         if not is_known_harmless(run.name, run.words):
-            reason = f"{shown(run.name)} is not known to be harmless"
-            self.unknown[ask("unknown-command", reason, shown(run.path or run.name))] = None
+            reason = f"{render(run.name)} is not known to be harmless"
+            self.unknown[ask("unknown-command", reason, render(run.path or run.name))] = None
         if meant := self._aliases.pop(name, ""):  # not known meanwhile, as it may name itself
             self.text(" ".join((meant, *arguments)), scope.copy(), stdin, depth + 1)
             self._aliases[name] = meant
@@ -205,7 +205,7 @@ class Walk:
     def _run_of(self, words: tuple[str, ...], scope: Scope, stdin: str | None) -> Run:
         folder = scope.value("PWD")
         name = posixpath.basename(words[0]) or words[0]
-        path = scoped(words[0], folder, self._home) if "/" in words[0] else ""
+        path = locate_scope(words[0], folder, self._home) if "/" in words[0] else ""
         return Run(name=name, path=path, words=words[1:], stdin=stdin, folder=folder, home=self._home)
 
     def _inner(self, inner: Inner, scope: Scope, stdin: str | None, depth: int) -> None:
@@ -223,7 +223,7 @@ class Walk:
                 self._script_file(inner, scope, depth)
 
     def _script_file(self, file: ScriptFile, scope: Scope, depth: int) -> None:
-        """A shell script that was written meanwhile is read; any other such file asks; one from before does not."""
+        """Read a shell script that was written meanwhile. Any other such file asks; one from before does not."""
         key = self._key(file.path, scope)
         if _INPUT.match(key) and key != "/dev/null":
             self._found(ask("unread-code", "it runs its input, which nobody has read"))
@@ -238,10 +238,10 @@ class Walk:
         if UNKNOWN not in text and is_script and len(text) <= MAX_FILE_CHARS and depth <= MAX_DEPTH:
             self.text(text, Scope(self._home, {"PWD": scope.value("PWD")}), None, depth + 1)
         elif found in self._written:
-            self._found(ask("unread-code", f"it runs {shown(found)}, which it has only just written"))
+            self._found(ask("unread-code", f"it runs {render(found)}, which it has only just written"))
         else:
-            folder = scoped(posixpath.dirname(file.path) or ".", scope.value("PWD"), self._home)
-            self._found(ask("run-written", f"it runs {shown(found)}, which was written in this conversation", folder))
+            folder = locate_scope(posixpath.dirname(file.path) or ".", scope.value("PWD"), self._home)
+            self._found(ask("run-written", f"it runs {render(found)}, which was written in this conversation", folder))
 
     def _matching(self, key: str) -> str | None:
         """Return the path of a file that was written meanwhile; a pattern or an unknown part may stand for any."""
@@ -263,7 +263,7 @@ class Walk:
                 rest = [word for word in run.words if not word.startswith(("-", "+"))]
                 target = rest[0] if rest else self._home
                 is_known = "-" not in run.words and (rest or run.name == "cd")
-                folder = located(target, run.folder, "") if is_known else UNKNOWN
+                folder = locate(target, run.folder, "") if is_known else UNKNOWN
                 scope.variables["PWD"] = UNKNOWN if UNKNOWN in folder else folder
             case "popd":
                 scope.variables["PWD"] = UNKNOWN
@@ -285,4 +285,4 @@ class Walk:
         self._written |= {self._key(name, scope): UNKNOWN for name in (*names, *into)}
 
     def _key(self, path: str, scope: Scope) -> str:
-        return located(path, scope.value("PWD"), self._home)
+        return locate(path, scope.value("PWD"), self._home)

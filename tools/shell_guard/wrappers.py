@@ -145,14 +145,14 @@ def _find(run: Run) -> Iterator[Inner]:
 
 
 def _container(run: Run) -> Iterator[Inner]:
-    """The command inside of a container follows the name of an image or a pod, among options."""
+    """Yield the command inside of a container, which follows the name of an image or a pod, among options."""
     starts = [place for place, word in enumerate(run.words) if word in ("run", "exec", "create", "debug")]
     if starts:
         yield from _suspected(run.words[starts[0] + 1 :])
 
 
 def _ssh(run: Run) -> Iterator[Inner]:
-    """Its options may stand before and behind the name of the host."""
+    """Yield the command for the other machine. Options may stand before and behind its name."""
     rest = read_leading(read_leading(run.words, _SSH_OPTIONS).rest[1:], _SSH_OPTIONS).rest
     if rest:
         yield ShellText(" ".join(rest))
