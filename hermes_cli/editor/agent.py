@@ -198,7 +198,7 @@ def _unknown(session_id: str) -> RequestError:
 
 @asynccontextmanager
 async def _take_streams() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Yield the editor's ends; whatever else is printed goes to stderr, and no child reads the editor's words."""
+    """Yield the streams to the editor. Other output goes to stderr, and no child can read from the editor."""
     loop = asyncio.get_running_loop()
     theirs_in, theirs_out = os.dup(0), os.dup(1)
     os.dup2(2, 1)

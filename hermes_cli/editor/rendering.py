@@ -98,10 +98,6 @@ def begin_call(call: ToolCall, place: Workplace, change: FileChange | None) -> U
     )
 
 
-def run_call(call: ToolCall) -> Update:
-    return helpers.update_tool_call(call.id, status="in_progress")
-
-
 def report_call(call: ToolCall, line: str) -> Update:
     return helpers.update_tool_call(call.id, content=[_show_lines(line)])
 

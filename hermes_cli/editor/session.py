@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from acp import Client, RequestError, schema
+from acp import Client, RequestError, helpers, schema
 from pydantic import BaseModel
 
 from agent_core.conversation import ToolCall
@@ -155,7 +155,7 @@ class EditorSession:
             case ToolStarted(call=call):
                 self._streamed = ""
                 if call.id in self._announced:
-                    self._put(rendering.run_call(call))
+                    self._put(helpers.update_tool_call(call.id, status="in_progress"))
                 else:
                     self._announced.add(call.id)
                     self._put(rendering.begin_call(call, self.chat.workplace, self._changes.get(call.id)))
@@ -167,7 +167,7 @@ class EditorSession:
                 pass
 
     def _show_rest(self, answer: str) -> None:
-        """Show what of the answer was not streamed: notes below it, and the answers to commands."""
+        """Show the parts of the answer that were not streamed: notes below it, and the answers to commands."""
         answer, streamed = self.redactor.clean(answer), self._streamed.strip()
         if streamed and answer.startswith(streamed):
             answer = answer[len(streamed) :]

@@ -117,7 +117,7 @@ class Browsers:
         return _Person(opened=opened)
 
     def _find_least_used(self) -> str:
-        """Return who has not used their browser for longest. Raises ToolFailed when all are in use."""
+        """Return the person who has not used their browser for longest. Raises ToolFailed when all are in use."""
         now = asyncio.get_running_loop().time()
         people = [(person.used, key) for key, person in self._list_open()]
         used, key = min(people, default=(now, ""))

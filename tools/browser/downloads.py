@@ -42,7 +42,7 @@ async def save_download(download: "Download", place: Workplace, unfinished: str,
 
 
 async def _fetch(download: "Download", unfinished: str, max_bytes: int) -> bytes:
-    """Return the content. Nothing says beforehand how large it is, so it is watched."""
+    """Return the content. Its size is not known beforehand, so it is checked while it grows."""
     looks_left = int(_MAX_SECONDS / _LOOK_SECONDS)
     with TemporaryDirectory(prefix="hermes-download-") as folder:
         copy = Path(folder, "content")

@@ -1,4 +1,5 @@
-"""Turn a page's accessibility tree, as Playwright writes it, into few words with references to what can be used."""
+"""Turn a page's accessibility tree, as Playwright writes it, into a short text with references to
+the elements that can be used."""
 
 import re
 from collections import Counter
@@ -23,7 +24,7 @@ _BARE = names(  # roles that say nothing without a name
 
 
 def outline(tree: str, *, with_addresses: bool = False) -> list[str]:
-    """Return a line for each element that says something, indented by those around it."""
+    """Return a line for each element with content, indented by the elements around it."""
     lines: list[str] = []
     around: list[tuple[int, int]] = []  # how deep each element is in the tree, and how deep its children are shown
     for found in filter(None, map(_LINE.fullmatch, tree.splitlines())):

@@ -50,7 +50,7 @@ _FAILURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedElement:
-    """An element, as far as it matters what using it does."""
+    """The facts about an element that decide whether a human is asked before it is used."""
 
     label: str = ""
     link: str = ""  # where it leads
@@ -82,7 +82,7 @@ class Tab:
 
     @asynccontextmanager
     async def using(self) -> "AsyncIterator[Page]":
-        """Hold the current page: calls of a conversation come one after the other. Raises ToolFailed."""
+        """Lock the current page, so that the calls of a conversation run one at a time. Raises ToolFailed."""
         from playwright.async_api import Error
 
         async with self._lock:

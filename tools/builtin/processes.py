@@ -3,6 +3,7 @@
 import asyncio
 import codecs
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -108,7 +109,7 @@ def process_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
 
 
 def _check_backend(process: Process, place: Workplace) -> None:
-    """Refuse input to a process elsewhere: it is judged by what the place of today isolates."""
+    """Refuse input to a process elsewhere: it would be judged by the isolation of the current backend."""
     known = {place.backend.name, place.outside.backend.name if place.outside else place.backend.name}
     if process.handle.backend not in known and process.handle.backend in place.controls:
         raise ToolFailed("That process was started in another backend. It can be read and killed, but gets no input.")
@@ -206,7 +207,9 @@ class _Target:
             left = until - loop.time()
             if left <= 0 or (user_wrote and user_wrote.is_set()):
                 break
-            await _pause(min(pause, left), user_wrote)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(pause, left)):
+                    await (user_wrote or asyncio.Event()).wait()
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         return status
 
@@ -240,17 +243,6 @@ class _Target:
         result |= {} if status.is_running else {"exit_code": status.exit_code}
         note = " ".join(filter(None, (*notes, status.note)))
         return result | more | ({"note": note} if note else {})
-
-
-async def _pause(seconds: float, user_wrote: asyncio.Event | None) -> None:
-    if user_wrote is None:
-        await asyncio.sleep(seconds)
-        return
-    try:
-        async with asyncio.timeout(seconds):
-            await user_wrote.wait()
-    except TimeoutError:
-        return
 
 
 def _list_entry(process: Process) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def terminal_tool(book: ProcessBook, rules: TerminalRules) -> Tool:
             pty=pty,
             ask_host=ask_about_hosts(context),
             is_new_host=find_new_hosts(context, command),
-            sudo_password=_password_for(command, place, rules),
+            sudo_password=rules.sudo_password if place.backend.accepts_sudo and _SUDO.search(command) else "",
         )
         if background:
             interval = max(check_interval, rules.min_check_interval_seconds) if check_interval else 0
@@ -116,11 +116,6 @@ def _leave_sandbox(place: Workplace, reason: str) -> Workplace:
     if not reason.strip():
         raise ToolFailed("`reason` is required with outside=true: a human reads it and decides.")
     return place.outside
-
-
-def _password_for(command: str, place: Workplace, rules: TerminalRules) -> str:
-    is_wanted = place.backend.accepts_sudo and _SUDO.search(command)
-    return rules.sudo_password if is_wanted else ""
 
 
 # A command that is waited for.

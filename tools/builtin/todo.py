@@ -102,7 +102,8 @@ def _create(todos: Todos, which: str, words: str) -> Todos:
         raise ToolFailed(f"The id {which!r} is taken. Leave the id out to get a new one.")
     if len(which) > MAX_ID_CHARS:
         raise ToolFailed(f"An id has at most {MAX_ID_CHARS} characters. Leave it out to get one.")
-    created = Todo(id=which or _next_id(taken), content=_check(words))
+    numbers = [int(one) for one in taken if one.isascii() and one.isdigit()]
+    created = Todo(id=which or str(max(numbers, default=0) + 1), content=_check(words))
     if len(todos) < MAX_TODOS:
         return (*todos, created)
     closed = next((todo for todo in todos if todo.status != "pending"), None)
@@ -126,11 +127,6 @@ def _check(words: str) -> str:
     if len(words) > MAX_CONTENT_CHARS:
         raise ToolFailed(f"The content has {len(words)} characters; the limit is {MAX_CONTENT_CHARS}.")
     return words
-
-
-def _next_id(taken: set[str]) -> str:
-    numbers = [int(todo_id) for todo_id in taken if todo_id.isascii() and todo_id.isdigit()]
-    return str(max(numbers, default=0) + 1)
 
 
 registry.add(todo_tool(TodosInMemory()), module=__name__)

@@ -91,7 +91,7 @@ class ServerLink:
             self.settled.clear()
 
     async def _pause(self, seconds: float, login: int) -> None:
-        """Wait so long, or until there is another login than this one."""
+        """Wait this long, or until the login has changed."""
         for _ in range(math.ceil(seconds / _POLL_SECONDS)):
             await asyncio.sleep(min(seconds, _POLL_SECONDS))
             if self._logins.stamp(self.server.name) != login:

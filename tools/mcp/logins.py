@@ -49,7 +49,7 @@ class Logins:
         replace_file(path, json.dumps(asdict(login)))
 
     def delete(self, name: str) -> bool:
-        """Return whether there was one."""
+        """Delete the login; return whether there was one."""
         path = self._path(name)
         if path is None or name not in self.names():  # which no name with a slash is
             return False
@@ -60,7 +60,7 @@ class Logins:
     async def held(self, name: str) -> AsyncIterator[None]:
         """Wait until nobody else, in any process, holds the login: two must not renew it with the same token.
 
-        Whoever gets it must look whether it is another one by now. One that is held for too long is not waited for.
+        The caller must check whether it has changed meanwhile. After half a minute it is no longer waited for.
         """
         path = self._path(name)
         try:
@@ -78,7 +78,7 @@ class Logins:
                 os.close(descriptor)
 
     def stamp(self, name: str) -> int:
-        """Return a number that is another one after each change."""
+        """Return a number that changes with every change of the login."""
         path = self._path(name)
         with suppress(OSError):
             return path.stat().st_mtime_ns if path is not None else 0

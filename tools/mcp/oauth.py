@@ -98,7 +98,7 @@ class TokenAuth(httpx2.Auth):
                         return
 
     def hide(self, text: str) -> str:
-        """Return text of the server without the tokens that it was sent, and without what it was told of Hermes."""
+        """Return text of the server without our tokens and our client secret."""
         login, client = self._logins.load(self._server), self._provider.context.client_info or self._client
         known = [*(list_secrets(login) if login is not None else ()), client.client_secret if client else ""]
         for secret in filter(None, known):
@@ -142,7 +142,7 @@ class TokenAuth(httpx2.Auth):
         return self._provider.context.client_info or self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Wait for the tokens: alone it is of no use."""
+        """Keep nothing yet: without tokens it is of no use."""
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         context = self._provider.context

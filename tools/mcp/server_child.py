@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _wait(processes: Processes, woken: int, lifeline: int) -> None:
-    """Return once the server has ended, or shall end."""
+    """Return once the server has ended, or must end."""
     while processes.status is None:
         ready, _, _ = select.select([woken, lifeline], [], [])
         if lifeline in ready or signal.SIGTERM in os.read(woken, 4096):

@@ -221,7 +221,7 @@ async def _read(process: asyncio.subprocess.Process, to_session: Any, state: Con
 
 
 def _parse(raw: bytes, state: ConnectionState) -> Any:
-    """Return a message; None for a line that is none. Sets the problem of a server that floods us with those."""
+    """Return the message in a line; None when it is not one. Sets the problem of a server that floods us."""
     try:
         message = types.jsonrpc_message_adapter.validate_json(raw, by_name=False)
     except ValueError:
