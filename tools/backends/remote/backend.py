@@ -124,16 +124,19 @@ class RemoteBackend(RemoteProcesses):
         cwd = settings.cwd if place.is_owners else "~"
         self.workspace = cwd if cwd.startswith("/") else f"{HOME}/{cwd.removeprefix('~').strip('/')}".rstrip("/")
         self._settings = settings
-        self._making = asyncio.Lock()
+        self._making, self._times_made = asyncio.Lock(), 0
         self.files = RemoteFiles(self.ask_made, self.run)
 
     async def ask_made(self, op: str, values: Mapping[str, str | int], **options: Any) -> HelperAnswer:
         """Ask the helper, after making the place if it is not there."""
+        times_made = self._times_made
         try:
             return await ask(self.place, op, values, **options)
         except PlaceGone:
             async with self._making:
-                await self.place.make()
+                if times_made == self._times_made:  # else a command beside this one has made it
+                    await self.place.make()
+                    self._times_made += 1
             return await ask(self.place, op, values, **options)
 
     async def run(self, command: Command) -> Finished:

@@ -57,7 +57,7 @@ class Place:
         raise NotImplementedError
 
     async def make(self) -> None:
-        """Make the place, or start it again, if it is not there."""
+        """Make the place, or start it again, if it is not there. Another process may be doing that just now."""
 
     async def remove(self, *, with_files: bool = False) -> None:
         """Remove the place and what runs in it; with its files, if it keeps them apart."""

@@ -68,7 +68,9 @@ class DockerPlace(ProgramPlace):
 
     async def make(self) -> None:
         made = await self.run(*self._arguments(), seconds=_MAKE_SECONDS)
-        if made.exit_code and "already in use" in made.error_text:  # stopped, or made by another process just now
+        if made.exit_code and "already in use" in made.error_text:  # stopped, or made beside us just now
+            if not (await self.run("start", self.name)).exit_code:
+                return
             await self.run("rm", "-f", self.name)
             made = await self.run(*self._arguments(), seconds=_MAKE_SECONDS)
         if made.exit_code:
@@ -140,9 +142,10 @@ class SingularityPlace(ProgramPlace):
         isolated += [] if self.network else ["--net", "--network", "none"]
         arguments = ("instance", "start", *isolated, *self.settings.options, self._image(), self.name)
         started = await self.run(*arguments, seconds=_MAKE_SECONDS)
-        if started.exit_code and "already exists" not in started.error_text:
+        if not started.exit_code:
+            await self._watch()
+        elif "already exists" not in started.error_text:
             raise self.explain(started)
-        await self._watch()
 
     def _image(self) -> str:
         return os.path.expanduser(self.settings.image)  # leaves addresses such as docker://debian as they are

@@ -32,6 +32,10 @@ _FAILURES = {
 }
 
 
+class _Conflict(PlaceFailed):
+    """A sandbox of that name is there already."""
+
+
 @dataclass(slots=True, kw_only=True)
 class DaytonaPlace(Place):
     settings: DaytonaSettings
@@ -81,7 +85,8 @@ class DaytonaPlace(Place):
             if state != _STARTED:
                 await self._request("POST", f"/sandbox/{self.name}/start", seconds=_MAKE_SECONDS)
         except PlaceGone:
-            await self._request("POST", "/sandbox", self._build_request(), seconds=_MAKE_SECONDS)
+            with contextlib.suppress(_Conflict):  # made beside us just now
+                await self._request("POST", "/sandbox", self._build_request(), seconds=_MAKE_SECONDS)
         try:
             async with asyncio.timeout(_MAKE_SECONDS):
                 while (found := await self._find())["state"] != _STARTED:
@@ -153,4 +158,4 @@ def _read_answer(status: int, content: bytes | bytearray) -> Any:
         raise PlaceGone("The sandbox at Daytona has been deleted.")
     said = str(answer.get("message", "") if isinstance(answer, dict) else "")[:200] or f"status {status}"
     reason, fix = _FAILURES.get(status, (f"Daytona says: {said}", "hermes doctor --live"))
-    raise PlaceFailed(f"No sandbox can be used: {reason}.", fix)
+    raise (_Conflict if status == 409 else PlaceFailed)(f"No sandbox can be used: {reason}.", fix)

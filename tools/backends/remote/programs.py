@@ -81,7 +81,10 @@ class ProgramPlace(Place):
         for pattern, reason, step in self.known_errors:
             if re.search(pattern, ran.error_text, re.IGNORECASE):
                 return PlaceFailed(f"{beginning}: {reason.format_map(values)}.", step.format_map(values))
-        said = ran.error_text.splitlines()[-1][:300] if ran.error_text else f"exit code {ran.exit_code}"
+        told = [
+            line for line in ran.error_text.splitlines() if not line.startswith(("Run '", "See '"))
+        ]  # hints of docker
+        said = told[-1][:300] if told else f"exit code {ran.exit_code}"
         return PlaceFailed(f"{beginning}: {said.rstrip('.')}.", "hermes doctor --live")
 
 

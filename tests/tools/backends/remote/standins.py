@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from aiohttp import web
 
@@ -44,8 +45,11 @@ if arguments[:2] == ["instance", "start"]:
     bind, env = options[options.index("--bind") + 1], options[options.index("--env") + 1]
     assert options[options.index("--network") + 1] == "none"
     made = docker("run", "-d", "--rm", "--network=none", "--name", "sif-" + name, "-v", bind, "-e", env,
-                  "{image}", "sh", "-c", "while :; do sleep 1 & wait; done", stdout=subprocess.DEVNULL)
-    sys.exit(made.returncode)
+                  "{image}", "sh", "-c", "while :; do sleep 1 & wait; done", capture_output=True)
+    if made.returncode:
+        while not running(name):
+            pass
+        sys.exit(f"FATAL:   instance {{name}} already exists")
 elif arguments[:2] == ["instance", "stop"]:
     if not running(arguments[2]):
         sys.exit("FATAL:   no instance found")
@@ -96,10 +100,13 @@ class DaytonaServer:
         assert asked["networkBlockAll"] in (True, False)
         if asked.get("snapshot") == "nosuch":
             return web.json_response({"message": "Snapshot nosuch not found", "statusCode": 400}, status=400)
+        if any(one["name"] == asked["name"] for one in self.sandboxes.values()):
+            return web.json_response({"message": "Sandbox already exists", "statusCode": 409}, status=409)
         waits = ("sh", "-c", "while :; do sleep 1 & wait; done")
-        _, out, _ = await docker("run", "-d", "--network=none", IMAGE, *waits)
-        made = {"id": out.decode().strip(), "name": asked["name"], "labels": asked["labels"], "state": "started"}
+        made = {"id": uuid4().hex, "name": asked["name"], "labels": asked["labels"], "state": "creating"}
         self.sandboxes[made["id"]] = made | {"toolboxProxyUrl": str(request.url.origin()) + "/toolbox"}
+        await docker("run", "-d", "--network=none", "--name", made["id"], IMAGE, *waits)
+        self.sandboxes[made["id"]]["state"] = "started"
         return web.json_response(self.sandboxes[made["id"]])
 
     async def show_all(self, request: web.Request) -> web.Response:
@@ -224,6 +231,8 @@ async def _create(*argv: str, app: str, name: str, tags: dict[str, str], image: 
     options += [f"--env={key}={value}" for key, value in more["env"].items()] + ["-w", more["workdir"]]
     code, _, complaint = await docker("run", *options, "--label", f"tags={json.dumps(tags)}", image, *argv)
     if code:
+        while (await docker("exec", f"{app}-{name}", "true"))[0]:  # the first commands wait until it has started
+            pass
         raise errors.AlreadyExistsError(complaint.decode())
     return ModalSandbox(f"{app}-{name}")
 

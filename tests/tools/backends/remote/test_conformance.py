@@ -154,6 +154,14 @@ async def test_nothing_is_left_of_a_command(places: Places) -> None:
     await until(is_gone)
 
 
+@kinds("local", "sandbox", usually=("docker", "daytona"))
+async def test_conversations_that_begin_at_once_share_a_place(places: Places) -> None:
+    backends = [places.build() for _ in range(2)]
+    commands = [Command(text=f"sleep 1; echo {number}") for number in range(6)]
+    ran = await asyncio.gather(*(backends[at % 2].run(command) for at, command in enumerate(commands)))
+    assert [finished.output for finished in ran] == [f"{number}\n" for number in range(6)]
+
+
 @kinds("local", "sandbox", usually=("ssh",))
 async def test_the_clock_of_a_command_ends_with_it(places: Places) -> None:
     backend, seconds = places.build(), 7_000 + secrets.randbelow(1_000)
