@@ -15,7 +15,7 @@ from hermes_config.edit import set_value
 from hermes_config.places import make_private
 from hooks.events import is_event, make_example
 from hooks.loader import Hook, find_hooks
-from hooks.running import HookFailed, open_runner
+from hooks.running import HookFailed, open_hook
 
 _HANDLER = '''"""Called for the events in HOOK.yaml, in a thread of its own."""
 
@@ -58,7 +58,7 @@ def test(name: str, event: str) -> None:
     try:
         event, context = make_example(event or hook.events[0])
         context |= {"home": str(opened.home.root)} if "home" in context else {}
-        answer = asyncio.run(open_runner(hook).run(event, context))
+        answer = asyncio.run(open_hook(hook)(event, context))
     except KeyError:
         raise click.ClickException(f"There is no event {event!r}. {name} is for: {', '.join(hook.events)}.") from None
     except HookFailed as error:

@@ -15,7 +15,7 @@ import structlog
 
 from hooks.events import TOOL_BEFORE, matches
 from hooks.loader import Hook
-from hooks.running import Answer, HookFailed, open_runner
+from hooks.running import Answer, HookFailed, open_hook
 
 MAX_FAILURES = 3  # in a row; then a hook is switched off until the next start
 MAX_WAITING = 100  # events of one hook; what comes beyond is dropped
@@ -121,7 +121,7 @@ class _Running:
         self.problem = ""
         self.is_off = False
         self.working: asyncio.Task[None] | None = None
-        self._runner = open_runner(hook)
+        self._run_once = open_hook(hook)
         self._queue: list[tuple[str, dict[str, Any]]] = []
 
     def hears(self, event: str) -> bool:
@@ -147,7 +147,7 @@ class _Running:
         """Run the hook once and return its answer; None when it failed."""
         self.runs += 1
         try:
-            answer = await self._runner.run(event, json.loads(json.dumps(context)))
+            answer = await self._run_once(event, json.loads(json.dumps(context)))
         except HookFailed as error:
             self._fail(event, str(error))
             return None

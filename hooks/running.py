@@ -13,8 +13,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -35,12 +36,15 @@ class HookFailed(Exception):
     """A hook did not do its work. The text says why."""
 
 
-def open_runner(hook: Hook) -> "HandlerRun | CommandRun":
-    """Return what runs the hook once by `run`, which raises HookFailed; the context is the hook's own copy."""
-    return CommandRun(hook) if hook.command else HandlerRun(hook)
+Run = Callable[[str, dict[str, Any]], Coroutine[Any, Any, Answer]]
+"""Runs a hook once with an event and a context of its own; raises HookFailed."""
 
 
-class HandlerRun:
+def open_hook(hook: Hook) -> Run:
+    return partial(_run_command, hook) if hook.command else _Handler(hook).run
+
+
+class _Handler:
     """Runs `handle` of a handler.py. It is imported in its thread, at the first event."""
 
     def __init__(self, hook: Hook) -> None:
@@ -148,44 +152,39 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300] + where
 
 
-class CommandRun:
-    """Runs a command with the event as JSON on its standard input."""
-
-    def __init__(self, hook: Hook) -> None:
-        self._hook = hook
-
-    async def run(self, event: str, context: dict[str, Any]) -> Answer:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._hook.command,
-                cwd=self._hook.folder,
-                env=_child_environment(event),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise HookFailed(f"{self._hook.command[0]}: {(error.strerror or str(error)).lower()}") from error
-        assert process.stdout is not None
-        assert process.stderr is not None
-        reading = [asyncio.ensure_future(_read(stream)) for stream in (process.stdout, process.stderr)]
-        try:
-            async with asyncio.timeout(self._hook.timeout_seconds):
-                await _write(process, json.dumps({"event": event, "context": context}, ensure_ascii=False).encode())
-                printed, complaint = await asyncio.gather(*map(asyncio.shield, reading))
-                await process.wait()
-        except TimeoutError:
-            raise HookFailed(f"took longer than {self._hook.timeout_seconds:g} s") from None
-        finally:
-            await _end(process, reading)
-        if process.returncode:
-            words = complaint.decode(errors="replace").strip().splitlines()[-1:]
-            raise HookFailed(f"ended with exit code {process.returncode}{f': {words[0][:200]}' if words else ''}")
-        try:
-            return json.loads(printed) if printed.strip().startswith(b"{") else None
-        except ValueError:
-            return None
+async def _run_command(hook: Hook, event: str, context: dict[str, Any]) -> Answer:
+    """Run the command of a hook with the event as JSON on its standard input."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *hook.command,
+            cwd=hook.folder,
+            env=_child_environment(event),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise HookFailed(f"{hook.command[0]}: {(error.strerror or str(error)).lower()}") from error
+    assert process.stdout is not None
+    assert process.stderr is not None
+    reading = [asyncio.ensure_future(_read(stream)) for stream in (process.stdout, process.stderr)]
+    try:
+        async with asyncio.timeout(hook.timeout_seconds):
+            await _write(process, json.dumps({"event": event, "context": context}, ensure_ascii=False).encode())
+            printed, complaint = await asyncio.gather(*map(asyncio.shield, reading))
+            await process.wait()
+    except TimeoutError:
+        raise HookFailed(f"took longer than {hook.timeout_seconds:g} s") from None
+    finally:
+        await _end(process, reading)
+    if process.returncode:
+        words = complaint.decode(errors="replace").strip().splitlines()[-1:]
+        raise HookFailed(f"ended with exit code {process.returncode}{f': {words[0][:200]}' if words else ''}")
+    try:
+        return json.loads(printed) if printed.strip().startswith(b"{") else None
+    except ValueError:
+        return None
 
 
 async def _write(process: asyncio.subprocess.Process, given: bytes) -> None:

@@ -15,7 +15,7 @@ from gateway.messages import Address, InboundMessage, OutboundMessage, Text
 from gateway.platforms.base import Inlet, Platform
 from hooks.events import make_example
 from hooks.loader import load_hook
-from hooks.running import open_runner
+from hooks.running import open_hook
 from tools.base import ToolContext
 from tools.registry import Registry, registry
 
@@ -88,10 +88,10 @@ async def test_each_hook_handles_its_events(tmp_path: Path, name: str, answer: o
     shutil.copytree(EXAMPLES / "hooks" / name, tmp_path / name)
     hook = load_hook(tmp_path / name)
     assert hook.problem == ""
-    runner = open_runner(hook)
+    run = open_hook(hook)
     for pattern in hook.events:
         event, context = make_example(pattern)
         context |= {"arguments": '{"command": "rm -r x"}'} if "arguments" in context else {}
-        assert await runner.run(event, context) == answer
+        assert await run(event, context) == answer
     written = {path.name for path in (tmp_path / name).iterdir()} - {"HOOK.yaml", "handler.py", "__pycache__"}
     assert bool(written) is (answer is None)

@@ -131,8 +131,6 @@ class OpenAIModel:
             raise words.refusal(
                 self.endpoint, status=error.status, body=error.body, retry_after_seconds=error.retry_after_seconds
             ) from error
-        except _Unreachable as error:
-            raise words.unreachable(self.endpoint) from error
         except ErrorInStream as error:
             raise words.refusal(self.endpoint, status=error.status, body=error.body) from error
         except EventTooLarge as error:
@@ -155,7 +153,7 @@ class OpenAIModel:
             try:
                 response = await connection.http.send(request, stream=True)
             except _CONNECTION_ERRORS as error:
-                raise _Unreachable from error
+                raise words.unreachable(self.endpoint) from error
             if response.is_error:  # reading its body is part of the wait for an answer
                 try:
                     raise await _read_refusal(response)
@@ -281,10 +279,6 @@ class _Connection:
     http: httpx2.AsyncClient
     address: str
     headers: Mapping[str, str]
-
-
-class _Unreachable(Exception):
-    """The connection failed before an answer began."""
 
 
 class _Refused(Exception):

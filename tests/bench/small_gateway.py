@@ -107,9 +107,9 @@ async def small_gateway(folder: Path) -> AsyncIterator[SmallGateway]:
     settings = GatewaySettings()
     async with scratch_store(folder) as db:
         platform = InstantPlatform()
-        desk = CommandRunner(commands=make_commands(), model_name="instant")
+        next_command = CommandRunner(commands=make_commands(), model_name="instant").handle_next
         changes = Changes()
-        lanes = Lanes(db, build_responder(db, folder), desk.handle_next, max_turns=settings.max_turns, changes=changes)
+        lanes = Lanes(db, build_responder(db, folder), next_command, max_turns=settings.max_turns, changes=changes)
         intake = Intake(db=db, rules=Rules(), changes=changes)
         delivery = Delivery(
             db,

@@ -242,11 +242,11 @@ def make_small(
     fetch: Fetch = _nothing_to_fetch,
     busy_mode: BusyMode = "steer",
 ) -> Small:
-    desk = CommandRunner(commands=commands or make_commands(), model_name=model.name)
+    command_runner = CommandRunner(commands=commands or make_commands(), model_name=model.name)
     settings = Settings(agent=AgentSettings(max_iterations=5), gateway=GatewaySettings(busy_mode=busy_mode))
     responder = make_responder(db, model, tools=tools, fetch=fetch, settings=settings)
     changes = Changes()
-    lanes = Lanes(db, responder, desk.handle_next, max_turns=max_turns, changes=changes)
+    lanes = Lanes(db, responder, command_runner.handle_next, max_turns=max_turns, changes=changes)
     platform = platform or Pigeon()
     delivery = Delivery(db, platform, lambda: True, DeliveryLimits(), redactor=Redactor())
     intake = Intake(

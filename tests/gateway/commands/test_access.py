@@ -104,8 +104,8 @@ async def test_on_the_page_a_platform_must_be_named(db: Database) -> None:
 
 
 def door(db: Database) -> Intake:
-    desk = CommandRunner(commands=Commands(access_commands(RULES, LIMITS)), model_name="m")
-    return Intake(db=db, rules=RULES, handle_unkept=desk.handle_unkept)
+    command_runner = CommandRunner(commands=Commands(access_commands(RULES, LIMITS)), model_name="m")
+    return Intake(db=db, rules=RULES, handle_unkept=command_runner.handle_unkept)
 
 
 @pytest.mark.parametrize(

@@ -143,13 +143,13 @@ async def test_a_press_that_breaks_is_undone_and_told(db: Database) -> None:
 
 
 async def test_the_oldest_of_commands_and_presses_is_next(db: Database) -> None:
-    desk = CommandRunner(commands=make_commands(), model_name="m")
+    command_runner = CommandRunner(commands=make_commands(), model_name="m")
     small = make_small(db, PacedModel())
     await small.say(press("dance"), inbound("/help", message_id="2"), press("dance", press_id="p2"))
     for left in (2, 1, 0):
-        assert await db.write(desk.handle_next)
+        assert await db.write(command_runner.handle_next)
         assert await rows(db, "SELECT COUNT(*) FROM inbox WHERE state = 'ready'") == [(left,)]
-    assert not await db.write(desk.handle_next)
+    assert not await db.write(command_runner.handle_next)
     await db.write(fail_next_command)
     assert await rows(db, "SELECT outcome FROM inbox") == [("answered",)] * 3
 

@@ -23,12 +23,12 @@ BROKEN = CommandSpec("break", "Help", "", _half_done)
 
 
 async def test_effect_answer_and_end_are_one_transaction(db: Database) -> None:
-    desk = CommandRunner(commands=make_commands(), model_name="m")
+    command_runner = CommandRunner(commands=make_commands(), model_name="m")
     small = make_small(db, PacedModel())
     await small.say(inbound("/new"))
 
     def cut_off(tx: Transaction) -> None:
-        assert desk.handle_next(tx)
+        assert command_runner.handle_next(tx)
         raise Broken
 
     try:
@@ -36,11 +36,11 @@ async def test_effect_answer_and_end_are_one_transaction(db: Database) -> None:
     except Broken:
         assert await rows(db, "SELECT state FROM inbox") == [("ready",)]
         assert await rows(db, "SELECT COUNT(*) FROM outbox") == [(0,)]
-    assert await db.write(desk.handle_next)
+    assert await db.write(command_runner.handle_next)
     assert await rows(db, "SELECT state, outcome FROM inbox") == [("done", "answered")]
     assert await rows(db, "SELECT reply_to, answers FROM outbox") == [("1", '["1"]')]
     assert await rows(db, "SELECT event FROM trail WHERE inbox_id = 1 ORDER BY id") == [("accepted",), ("answered",)]
-    assert not await db.write(desk.handle_next)
+    assert not await db.write(command_runner.handle_next)
 
 
 async def test_commands_are_handled_in_the_order_they_came(db: Database) -> None:

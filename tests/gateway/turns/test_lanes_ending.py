@@ -183,8 +183,8 @@ class SlowToFail:
 async def test_a_stop_while_a_failure_is_written_down_still_ends_the_turn(db: Database) -> None:
     worker = SlowToFail(db)
     small = make_small(db, PacedModel())
-    desk = CommandRunner(commands=make_commands(), model_name="m")
-    lanes = Lanes(db, worker, desk.handle_next, max_turns=1)
+    command_runner = CommandRunner(commands=make_commands(), model_name="m")
+    lanes = Lanes(db, worker, command_runner.handle_next, max_turns=1)
     small.changes.subscribe("inbox", lanes.wake)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(lanes.run())
