@@ -7,9 +7,11 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 MAX_FINDINGS_PER_RULE = 5
 _EXCERPT_CHARS = 120
+_PIECE_CHARS, _LONGEST_MATCH = 20_000, 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,31 +43,41 @@ RULES = (
         "ignore-instructions",
         "it tells the agent to ignore its instructions",
         r"\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+|of\s+|my\s+){0,4}"
-        r"(?:previous|prior|above|earlier|system|existing)\s+(?:instructions?|prompts?|rules|messages|directions)",
+        r"(?:previous|prior|above|earlier|system|existing)\s+(?:instructions?|prompts?|rules|messages|directions)"
+        r"|\b(?:ignore|disregard|forget|override)\s+(?:all\s+(?:of\s+)?)?your\s+(?:\w{1,20}\s+)?"
+        r"(?:instructions?|prompts?|rules|guidelines|directions)\b"
+        r"|\b(?:ignore|disregard|forget)\s+(?:everything|anything|all|what)\s+(?:above|you (?:were|have been) told)\b",
     ),
     _rule(
         "new-identity",
         "it gives the agent another identity without its rules",
         r"\byou are (?:now|no longer)\s[^\n]{0,60}\b(?:unrestricted|jailbroken|DAN|without (?:any )?(?:rules|limits|"
-        r"restrictions)|bound by)|\bdeveloper mode\s+(?:is\s+)?(?:on|enabled)",
+        r"restrictions)|bound by)|\bdeveloper mode\s+(?:is\s+)?(?:on|enabled)"
+        r"|\bact as (?:DAN|an unrestricted)\b|\byou have no (?:rules|limits|restrictions)\b",
     ),
     _rule(
         "fake-role",
         "it imitates the marks by which a model tells its speakers apart",
-        r"<\|(?:im_start|im_end|system|user|assistant|endoftext)\|>|\[/?INST\]|<</?SYS>>|</?system>",
+        r"<\|(?:im_start|im_end|system|user|assistant|endoftext)\|>|\[/?INST\]|<</?SYS>>|</?system>"
+        r"|(?m:^)\s{0,10}system\s{0,3}:\s{0,5}(?:you|ignore|from now)\b",
     ),
     _rule(
         "hide-from-user",
         "it asks the agent to hide something from the user",
-        r"\b(?:do not|don't|never|without)\s+(?:tell|telling|inform|informing|mention|mentioning|show|showing|reveal"
-        r"|revealing|alert|alerting)\s[^\n]{0,30}\b(?:users?|owners?|humans?|operators?)\b",
+        r"\b(?:do not|don['’]t|never|without)\s+(?:tell|telling|inform|informing|mention|mentioning|show|showing|reveal"
+        r"|revealing|alert|alerting)\s[^\n]{0,30}\b(?:users?|owners?|humans?|operators?)\b"
+        r"|\b(?:do not|don['’]t|never)\s+let\s[^\n]{0,20}\b(?:users?|owners?|anyone|anybody)\s+(?:know|see|notice)\b"
+        r"|\b(?:do not|don['’]t|never)\s+(?:tell|mention (?:this|it) to)\s+(?:anyone|anybody)\b"
+        r"|\bkeep (?:this|it) (?:a\s+)?(?:secret|hidden) from\b",
     ),
     _rule(
         "skip-approval",
         "it asks the agent to avoid approvals or the sandbox",
         r"\b(?:bypass|skip|disable|circumvent|avoid|turn off)\s+(?:the\s+|any\s+|all\s+){0,2}"
         r"(?:approvals?|approval requests?|confirmations?|sandbox|guards?|safety)\b"
-        r"|approvals\.mode\b[^\n]{0,20}\boff\b",
+        r"|approvals\.mode\b[^\n]{0,20}\boff\b"
+        r"|\b(?:always|automatically|immediately)\s[^\n]{0,40}\bwithout (?:asking|approval|confirmation|permission)\b"
+        r"|\b(?:do not|don['’]t|never)\s+ask\s+(?:\w{1,20}\s+){0,3}(?:approval|confirmation|permission)\b",
     ),
     _rule(
         "read-prompt",
@@ -75,7 +87,8 @@ RULES = (
     _rule(
         "send-secrets",
         "it sends secrets or credentials over the network",
-        rf"{_SENDS}[^\n]{{0,200}}{_SECRETS}|{_SECRETS}[^\n]{{0,200}}{_SENDS}",
+        rf"{_SENDS}[^\n]{{0,200}}{_SECRETS}|{_SECRETS}[^\n]{{0,200}}{_SENDS}"
+        rf"|\b(?:send|post|upload|forward)\s[^\n]{{0,80}}{_SECRETS}[^\n]{{0,40}}\bto\s+(?:https?://|\S{{1,60}}@)",
     ),
     _rule(
         "post-file",
@@ -103,7 +116,8 @@ RULES = (
         "pipe-to-shell",
         "it runs a script from the network that nobody has read",
         r"\b(?:curl|wget)\b[^\n|]{0,300}\|\s{0,5}(?:sudo\s+)?(?:ba|z|da)?sh\b"
-        r"|\b(?:ba|z)?sh\s+(?:-c\s+)?[\"']?[<$]\(\s{0,5}(?:curl|wget)\b|\b(?:curl|wget)\b[^\n|]{0,300}\|\s{0,5}python",
+        r"|\b(?:(?:ba|z|da)?sh|python3?|perl|eval)\s+(?:-[ce]\s+)?[\"']?[<$]\(\s{0,5}(?:curl|wget)\b"
+        r"|\b(?:curl|wget|iwr)\b[^\n|]{0,300}\|\s{0,5}(?:python|perl|iex\b)",
     ),
     _rule(
         "hidden-code",
@@ -154,10 +168,15 @@ def scan(text: str) -> list[ScanFinding]:
 
 
 def _apply(rule: ScanRule, text: str) -> Iterator[ScanFinding]:
-    for number, found in enumerate(rule.pattern.finditer(text)):
-        if number == MAX_FINDINGS_PER_RULE:
-            return
+    for found in islice(_find_matches(rule.pattern, text), MAX_FINDINGS_PER_RULE):
         yield ScanFinding(rule=rule.name, reason=rule.reason, excerpt=_excerpt(text, found.start(), found.end()))
+
+
+def _find_matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches. In pieces: during one search of a long text no other thread would run."""
+    for start in range(0, len(text), _PIECE_CHARS):
+        found = pattern.finditer(text, start, start + _PIECE_CHARS + _LONGEST_MATCH)
+        yield from (one for one in found if one.start() < start + _PIECE_CHARS)
 
 
 def _find_hidden(text: str) -> Iterator[ScanFinding]:

@@ -8,25 +8,17 @@ from agent_core.conversation import Message
 from gateway.store.memories import MAX_KEY_CHARS, normalise_key
 from gateway.store.search_words import STOP_WORDS
 from hermes_config.redaction import Redactor
+from tools.scanner import scan
 
 MAX_VALUE_CHARS = 2_000
 
 _NAMED_SECRET = re.compile(
     r"\b(?:password|passphrase|passwort|api[ _-]?key|secret key|access token|pin code)\b\s*(?:is|:|=|->)\s*\S{4,}", re.I
 )
-_INSTRUCTIONS = (
-    (
-        "it tells the agent to ignore its instructions",
-        re.compile(
-            r"\b(?:ignore|disregard|forget|override)\b.{0,30}"
-            r"\b(?:previous|prior|above|earlier|system|your|all)\b.{0,20}\b(?:instructions?|prompts?|rules?)\b",
-            re.I | re.S,
-        ),
-    ),
-    ("it imitates a system message", re.compile(r"<\|?/?(?:system|im_start|assistant)\b|^\s*system\s*:", re.I | re.M)),
+_STRICTER = (  # than what the scanner lets pass: a fact about somebody says none of this
     (
         "it gives the agent another role",
-        re.compile(r"\byou are (?:now|no longer)\b|\bact as (?:root|admin|dan)\b", re.I),
+        re.compile(r"\byou are (?:now|no longer)\b|\bact as (?:root|admin)\b", re.I),
     ),
     (
         "it tells the agent to act without asking or in secret",
@@ -43,7 +35,6 @@ _INSTRUCTIONS = (
         ),
     ),
 )
-_HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\U000e0000-\U000e007f]")
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -61,11 +52,9 @@ def explain_refusal(key: str, value: str, redactor: Redactor) -> str:
     text = f"{key}: {value}"
     if redactor.find(text) or _NAMED_SECRET.search(text):
         return "It looks like a secret. Secrets are not remembered; put them into .env instead."
-    if _HIDDEN.search(text):
-        return "It was not saved because it holds hidden characters."
-    for reason, pattern in _INSTRUCTIONS:
-        if pattern.search(value):
-            return f"It was not saved because {reason}. Memories are facts, not instructions."
+    found = [one.reason for one in scan(value)] + [why for why, pattern in _STRICTER if pattern.search(value)]
+    if found:
+        return f"It was not saved because {found[0]}. Memories are facts, not instructions."
     return ""
 
 
