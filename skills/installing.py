@@ -1,5 +1,6 @@
 """Install and update skills from elsewhere: quarantine, inspection, then the owner's yes."""
 
+import asyncio
 import shutil
 import time
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from skills.library import SkillLibrary, read_records
 from tools.url_guard import UrlGuard
 
 _MAX_DIFF_CHARS = 20_000
+_MAX_COMPARED_BYTES = 200_000  # comparing takes long with the square of the length
 _OLD_SECONDS = 86_400
 _EDITED = "You have edited it; your changes would be replaced. `hermes skills undo` brings them back."
 
@@ -64,7 +66,8 @@ async def quarantine_update(library: SkillLibrary, name: str, guard: UrlGuard) -
         return None
     recorded = read_records(library.root).get(name, {}).get("sha256")
     notes = () if recorded == hash_folder(own.folder) else (_EDITED,)
-    return replace(fetched, diff=compare_folders(own.folder, fetched.folder), notes=notes)
+    diff = await asyncio.to_thread(compare_folders, own.folder, fetched.folder)
+    return replace(fetched, diff=diff, notes=notes)
 
 
 def install(library: SkillLibrary, fetched: Quarantined) -> None:
@@ -90,7 +93,7 @@ def describe(fetched: Quarantined) -> str:
 
 
 def compare_folders(old: Path, new: Path) -> str:
-    """Return the differences between two folders; of files that are no text, only that they differ."""
+    """Return the differences between two folders; of files that are no text, or a long one, only that they differ."""
     names = sorted({str(path.relative_to(root)) for root in (old, new) for path in root.rglob("*") if path.is_file()})
     parts: list[str] = []
     for name in names:
@@ -98,7 +101,7 @@ def compare_folders(old: Path, new: Path) -> str:
         if before == after:
             continue
         if before is None or after is None:
-            parts.append(f"{name}: {'added' if not (old / name).exists() else 'removed'}, or changed and no text")
+            parts.append(f"{name}: {'added' if not (old / name).exists() else 'removed'}, or changed and not shown")
         lines = unified_diff(
             (before or "").splitlines(), (after or "").splitlines(), f"{name} now", f"{name} new", lineterm="", n=2
         )
@@ -122,7 +125,7 @@ async def _fetch(library: SkillLibrary, source: str, guard: UrlGuard) -> Quarant
     make_private(place)
     try:
         folder = await fetch_skill(parsed, guard, place)
-        inspection = inspect_folder(folder)
+        inspection = await asyncio.to_thread(inspect_folder, folder)
         if inspection.blocking:
             raise CannotFetch("It is not installed: " + "; ".join(map(str, inspection.blocking[:5])) + ".")
         read = parse_skill(read_skill_file(folder / "SKILL.md"), fallback=folder.name)
@@ -144,6 +147,7 @@ async def _fetch(library: SkillLibrary, source: str, guard: UrlGuard) -> Quarant
 def _read(file: Path) -> str | None:
     try:
         content = file.read_bytes()
-        return None if b"\0" in content else content.decode("utf-8")
+        is_shown = b"\0" not in content and len(content) <= _MAX_COMPARED_BYTES
+        return content.decode("utf-8") if is_shown else None
     except (OSError, ValueError):
         return None

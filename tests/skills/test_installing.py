@@ -4,6 +4,7 @@ import asyncio
 import io
 import subprocess
 import tarfile
+import threading
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from aiohttp import web
 
 from skills.changes import undo
 from skills.fetching import CannotFetch, SkillSource, parse_source
+from skills.inspection import Inspection, inspect_folder
 from skills.installing import describe, install, quarantine, quarantine_update
 from skills.library import SkillLibrary
 from tests.skills.writing import PLAIN, write_skill
@@ -101,6 +103,21 @@ async def test_what_changes_after_it_was_looked_at_is_not_installed(library: Ski
     (fetched.folder / "SKILL.md").write_text(PLAIN.format(name="tea", description="Another."))
     with pytest.raises(CannotFetch, match="has changed"):
         install(library, fetched)
+
+
+async def test_nobody_waits_while_a_skill_is_looked_at(
+    library: SkillLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large one takes seconds."""
+    loop, goes_on, inspect = asyncio.get_running_loop(), threading.Event(), inspect_folder
+
+    def inspect_slowly(folder: Path) -> Inspection:
+        loop.call_soon_threadsafe(goes_on.set)
+        assert goes_on.wait(30)
+        return inspect(folder)
+
+    monkeypatch.setattr("skills.installing.inspect_folder", inspect_slowly)
+    assert (await quarantine(library, str(write_skill(tmp_path, "theirs/tea")), NOBODY)).name == "tea"
 
 
 async def test_archives_and_folders_of_several_skills(library: SkillLibrary, tmp_path: Path) -> None:
