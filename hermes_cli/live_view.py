@@ -17,6 +17,7 @@ from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableEl
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 from agent_core.conversation import Message, ToolCall
 from agent_core.events import (
@@ -41,6 +42,7 @@ _FOLDED_DIFF_LINES = 12
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _MAX_UNFOLDED_CHARS = 20_000
 _FENCES = ("```", "~~~")
+_THEME = Theme({"markdown.code": "bold cyan"})  # rich's own has a black background, also in a light terminal
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,6 +197,7 @@ class LiveView:
             width=max(self.width(), 20),
             color_system="standard" if self.color and self.skin != "mono" else None,
             highlight=False,
+            theme=_THEME,
             legacy_windows=False,
         )
         for thing in things:

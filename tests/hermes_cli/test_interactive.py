@@ -1,5 +1,6 @@
 """The chat at a real terminal, on a screen that is really drawn."""
 
+import re
 import threading
 from pathlib import Path
 
@@ -184,6 +185,16 @@ def test_markdown_keeps_line_breaks_writes_addresses_and_has_no_blank_edges() ->
         "a  b", "────", "1  2", "",
         "end", "",
     ]  # fmt: skip
+
+
+def test_no_text_has_a_background_that_a_light_terminal_has_not() -> None:
+    for skin in ("auto", "light", "dark"):
+        written: list[str] = []
+        live = LiveView(write=written.append, width=lambda: 60, clean=str, skin=skin)
+        live.end("Use `x`:\n\n```python\nx = 1\n```\n")
+        styles = re.findall(r"\x1b\[([\d;]+)m", "".join(written))
+        assert styles
+        assert not [style for style in styles if re.search(r"\b(?:4[0-8]|10[0-7])\b", style)]
 
 
 @pytest.mark.parametrize(
