@@ -53,7 +53,9 @@ def install_service(*, is_system: bool = False, dry_run: bool = False) -> None:
     unit, program = find_unit(is_system=is_system), find_program()
     if obstacle := find_obstacle(program, is_system=is_system):
         raise click.ClickException(obstacle)
-    named = _home_to_name(home, is_system=is_system)
+    # A service does not inherit HERMES_HOME.
+    usual = Path("~/.hermes").expanduser()
+    named = SYSTEM_HOME if is_system else None if home.root == usual else home.root
     text = render_unit(program, named, is_system=is_system, has_subgroups=has_subgroups())
     first, last = _commands_around(unit)
     if dry_run:
@@ -197,13 +199,6 @@ def _require_installed(is_system: bool) -> ServiceUnit:
 def _require_root(is_system: bool) -> None:
     if is_system and os.geteuid() != 0:
         raise click.ClickException("A service of the machine needs root: run the same command with sudo.")
-
-
-def _home_to_name(home: Home, *, is_system: bool) -> Path | None:
-    """Return the home that the unit must name: a service does not inherit HERMES_HOME."""
-    if is_system:
-        return SYSTEM_HOME
-    return None if home.root == Path("~/.hermes").expanduser() else home.root
 
 
 def _commands_around(unit: ServiceUnit) -> tuple[list[list[str]], list[list[str]]]:

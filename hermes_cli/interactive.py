@@ -173,11 +173,9 @@ class InteractiveChat:
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(_REFRESH_SECONDS)
-            if self._session is not None and (self._turn is not None or self._interrupted_recently()):
+            asks_again = time.monotonic() - self._interrupted_at < _AGAIN_SECONDS + 2 * _REFRESH_SECONDS
+            if self._session is not None and (self._turn is not None or asks_again):
                 self._session.app.invalidate()
-
-    def _interrupted_recently(self) -> bool:
-        return time.monotonic() - self._interrupted_at < _AGAIN_SECONDS + 2 * _REFRESH_SECONDS
 
     def _prompt(self) -> AnyFormattedText:
         if self._question is not None:

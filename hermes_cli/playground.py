@@ -43,16 +43,9 @@ async def _serve(*, port: int, open_page: bool) -> None:
     ) as running:
         click.echo(f"Playground: {running.link}")
         click.echo(f"Home of its gateway: {running.home.root} (deleted at the end). Ctrl-C stops everything.")
-        if open_page and _has_browser():
+        # Only where there is a display: a text-mode browser would take over the terminal.
+        has_display = sys.platform == "darwin" or environment.has("DISPLAY") or environment.has("WAYLAND_DISPLAY")
+        if open_page and has_display:
             await asyncio.to_thread(click.launch, running.link)
         await ended.wait()
         click.echo("Stopping the gateway and the three platforms.")
-
-
-def _has_browser() -> bool:
-    """Return whether there is a display: a text-mode browser would take over the terminal."""
-    import sys
-
-    from hermes_config import environment
-
-    return sys.platform == "darwin" or environment.has("DISPLAY") or environment.has("WAYLAND_DISPLAY")

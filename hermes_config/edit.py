@@ -37,7 +37,7 @@ def set_values(home: Home, texts: Mapping[str, str], *, verify: Verify = lambda 
     The secrets are written first: a crash in between leaves a key that nothing uses yet, and no setting without its
     key.
     """
-    chosen = [_find(key) for key in texts]
+    chosen = [secrets.find(key) or secrets.find_of_account(key) or _find_setting(key) for key in texts]
     values = [_check_value(one, text, verify) for one, text in zip(chosen, texts.values(), strict=True)]
     with _lock(home):
         config, env = read_text(home.config_file) or "", read_text(home.env_file) or ""
@@ -102,10 +102,6 @@ def unset_value(home: Home, key: str) -> str:
     if not changed:
         return f"{name} is not set in your files; nothing was changed.{overridden}"
     return f"{name} is {state} (it was in {' and '.join(map(str, changed))}).{overridden}"
-
-
-def _find(key: str) -> Secret | Key:
-    return secrets.find(key) or secrets.find_of_account(key) or _find_setting(key)
 
 
 def _find_setting(name: str) -> Key:

@@ -258,7 +258,8 @@ def check_units(facts: Facts) -> Iterator[Finding]:
     for unit in facts.units:
         program = _read_program(unit)
         if program and not os.access(program, os.X_OK):
-            yield bad(f"{unit} starts {program}, which does not exist", _install(unit))
+            which = "" if _user_flag(unit) else " --system"
+            yield bad(f"{unit} starts {program}, which does not exist", f"hermes gateway install{which}")
         elif not any(unit.parent.glob(f"*.wants/{UNIT}")):
             yield warn(f"{unit} is not enabled", f"systemctl {_user_flag(unit)}enable --now {unit.stem}")
         else:
@@ -280,11 +281,6 @@ def _check_connection(facts: Facts, account: str, connection: dict[str, object])
     token = next((one for one in SECRETS if one.per_account and name in one.enables), None)
     env = token.env_of(bot) if token and bot else token.env if token else ""
     return bad(text, f"hermes config set {env}, then restart the gateway" if env else "hermes status")
-
-
-def _install(unit: Path) -> str:
-    """Return the command that rewrites the unit, with the program that runs now."""
-    return "hermes gateway install" if _user_flag(unit) else "hermes gateway install --system"
 
 
 def _user_flag(unit: Path) -> str:

@@ -3,19 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from hermes_cli.imports.peer import (
-    MODEL_KEYS,
-    PeerHome,
-    PeerModel,
-    PeerUser,
-    dig,
-    read_env,
-    read_tree,
-    resolve,
-    take_channels,
-    take_keys,
-    take_server_key,
-)
+from hermes_cli.imports import peer
+from hermes_cli.imports.peer import PeerHome, PeerModel, PeerUser
 from hermes_config.errors import ConfigError
 
 _WORKSPACE = "~/.nanobot/workspace"
@@ -26,15 +15,15 @@ def read_home(root: Path) -> PeerHome:
     home, tree, variables = PeerHome(), dict[str, Any](), dict[str, str]()
 
     def read_settings() -> None:
-        variables.update(read_env(root / ".env"))
-        tree.update(read_tree(root / "config.json"))
-        take_channels(home, tree.get("channels"), variables)
-        take_keys(home, tree.get("providers"), variables)
+        variables.update(peer.read_env(root / ".env"))
+        tree.update(peer.read_tree(root / "config.json"))
+        peer.take_channels(home, tree.get("channels"), variables)
+        peer.take_keys(home, tree.get("providers"), variables)
         _read_model(home, tree, variables)
 
     home.read_part("tokens, allowlists and model", read_settings)
     home.read_part("people in pairing.json", lambda: _read_people(home, root / "pairing.json"))
-    workspace = find_workspace(root, dig(tree, "agents", "defaults", "workspace"), usual=_WORKSPACE)
+    workspace = find_workspace(root, peer.dig(tree, "agents", "defaults", "workspace"), usual=_WORKSPACE)
     home.personality, home.shipped_personality = workspace / "SOUL.md", _SHIPPED
     home.memories = (workspace / "USER.md", workspace / "memory" / "MEMORY.md")
     inside = workspace / "cron" / "jobs.json"
@@ -52,20 +41,20 @@ def find_workspace(root: Path, written: object, *, usual: str) -> Path:
 
 
 def _read_model(home: PeerHome, tree: dict[str, Any], variables: dict[str, str]) -> None:
-    defaults = dig(tree, "agents", "defaults")
-    chosen = dig(tree, "modelPresets", str(dig(defaults, "modelPreset"))) or defaults
-    name, provider = dig(chosen, "model"), str(dig(chosen, "provider") or "auto")
+    defaults = peer.dig(tree, "agents", "defaults")
+    chosen = peer.dig(tree, "modelPresets", str(peer.dig(defaults, "modelPreset"))) or defaults
+    name, provider = peer.dig(chosen, "model"), str(peer.dig(chosen, "provider") or "auto")
     if not name:
         return
-    address = resolve(dig(tree, "providers", provider, "apiBase"), variables)
+    address = peer.resolve(peer.dig(tree, "providers", provider, "apiBase"), variables)
     provider = "" if provider == "auto" else provider.replace("lm_studio", "lmstudio")
     home.model = PeerModel(name=str(name), provider=provider, base_url=address)
-    if address and provider not in MODEL_KEYS:
-        take_server_key(home, provider, dig(tree, "providers", provider, "apiKey"), variables)
+    if address and provider not in peer.MODEL_KEYS:
+        peer.take_server_key(home, provider, peer.dig(tree, "providers", provider, "apiKey"), variables)
 
 
 def _read_people(home: PeerHome, file: Path) -> None:
-    approved = read_tree(file).get("approved") or {}
+    approved = peer.read_tree(file).get("approved") or {}
     if not isinstance(approved, dict):
         raise ConfigError(f"{file} is damaged: `approved` is not a list of people by platform")
     for platform, users in approved.items():

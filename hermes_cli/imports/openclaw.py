@@ -5,21 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hermes_cli.imports import peer
 from hermes_cli.imports.nanobot import find_workspace
-from hermes_cli.imports.peer import (
-    MODEL_KEYS,
-    PLATFORM_TOKENS,
-    PeerHome,
-    PeerModel,
-    PeerUser,
-    dig,
-    read_env,
-    read_tree,
-    resolve,
-    take_channels,
-    take_keys,
-    take_server_key,
-)
+from hermes_cli.imports.peer import PeerHome, PeerModel, PeerUser
 
 _WORKSPACE = "~/.openclaw/workspace"
 
@@ -28,12 +16,12 @@ def read_home(root: Path) -> PeerHome:
     home, tree = PeerHome(), dict[str, Any]()
 
     def read_settings() -> None:
-        variables = read_env(root / ".env")
-        wanted = set(MODEL_KEYS.values()).union(*PLATFORM_TOKENS.values())
+        variables = peer.read_env(root / ".env")
+        wanted = set(peer.MODEL_KEYS.values()).union(*peer.PLATFORM_TOKENS.values())
         home.secrets.update((name, value) for name, value in variables.items() if name in wanted)
-        tree.update(read_tree(root / "openclaw.json"))
-        take_channels(home, tree.get("channels"), variables)
-        take_keys(home, dig(tree, "models", "providers"), variables)
+        tree.update(peer.read_tree(root / "openclaw.json"))
+        peer.take_channels(home, tree.get("channels"), variables)
+        peer.take_keys(home, peer.dig(tree, "models", "providers"), variables)
         _read_model(home, tree, variables)
 
     home.read_part("tokens, allowlists and model", read_settings)
@@ -43,9 +31,9 @@ def read_home(root: Path) -> PeerHome:
         home.left["people paired in its database"] = (
             "Hermes does not read that database; invite them: hermes pairing invite PLATFORM"
         )
-    if dig(tree, "commands", "ownerAllowFrom"):
+    if peer.dig(tree, "commands", "ownerAllowFrom"):
         home.left["owners"] = "an owner may do everything; name yourself: hermes setup owner"
-    workspace = find_workspace(root, dig(tree, "agents", "defaults", "workspace"), usual=_WORKSPACE)
+    workspace = find_workspace(root, peer.dig(tree, "agents", "defaults", "workspace"), usual=_WORKSPACE)
     home.personality = workspace / "SOUL.md"
     home.memories = (workspace / "USER.md", workspace / "MEMORY.md")
     home.skills = workspace / "skills"
@@ -55,20 +43,20 @@ def read_home(root: Path) -> PeerHome:
 
 
 def _read_model(home: PeerHome, tree: dict[str, Any], variables: dict[str, str]) -> None:
-    model = dig(tree, "agents", "defaults", "model")
-    name = model if isinstance(model, str) else dig(model, "primary")
+    model = peer.dig(tree, "agents", "defaults", "model")
+    name = model if isinstance(model, str) else peer.dig(model, "primary")
     if not name:
         return
     provider, _, rest = str(name).partition("/")
-    section = dig(tree, "models", "providers", provider)
-    address = resolve(dig(section, "baseUrl"), variables)
+    section = peer.dig(tree, "models", "providers", provider)
+    address = peer.resolve(peer.dig(section, "baseUrl"), variables)
     home.model = PeerModel(
         name=rest or str(name),
         provider=provider if rest else "",
-        base_url=address if provider not in MODEL_KEYS else "",
+        base_url=address if provider not in peer.MODEL_KEYS else "",
     )
     if home.model.base_url:
-        take_server_key(home, provider, dig(section, "apiKey"), variables)
+        peer.take_server_key(home, provider, peer.dig(section, "apiKey"), variables)
 
 
 def _read_people(home: PeerHome, file: Path) -> None:
@@ -76,6 +64,6 @@ def _read_people(home: PeerHome, file: Path) -> None:
     if account not in ("", "default"):
         home.left[f"people in {file.name}"] = "only the default bot is imported"
         return
-    entries = read_tree(file).get("allowFrom")
+    entries = peer.read_tree(file).get("allowFrom")
     for entry in entries if isinstance(entries, list) else ():
         home.paired.append(PeerUser(platform=platform, user_id=str(entry)))
