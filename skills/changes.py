@@ -20,7 +20,7 @@ _FOLDERS = ("references", "templates", "scripts", "assets")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChange:
-    """A change that was made, as its version remembers it."""
+    """A change, as recorded with its version."""
 
     name: str
     action: str
@@ -77,7 +77,7 @@ def remove(library: SkillLibrary, name: str, *, by: str) -> None:
 
 
 def undo(library: SkillLibrary, name: str = "") -> SkillChange:
-    """Take the last change back that was not taken back yet, of one skill or of any. Raises NoSuchSkill."""
+    """Undo the last change that was not undone yet, of one skill or of any. Raises NoSuchSkill."""
     entries = sorted(_list_versions(library, slugify(name)), key=lambda one: one.name)
     for entry in reversed(entries):
         change = _read_change(entry)

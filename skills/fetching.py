@@ -33,7 +33,7 @@ _SAFE = (
 
 
 class CannotFetch(ToolFailed):
-    """The words say why, and what to give instead."""
+    """A source cannot be fetched; the text says why, and what to give instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ class Skill:
 
 
 class NotASkill(ValueError):
-    """A text that cannot be read as a skill; the words say why."""
+    """A text that cannot be read as a skill; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def render_skill(parsed: ParsedSkill) -> str:
 
 
 def slugify(text: str) -> str:
-    """Return a name as the format wants it: small letters, digits and single hyphens; empty when nothing is left."""
+    """Return a name as the format wants it: lower-case letters, digits and single hyphens; it may be empty."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME_CHARS].strip("-")
 

@@ -1,4 +1,4 @@
-"""Look at a skill from elsewhere before anybody uses it: links, programs, size, and text that should not be there."""
+"""Inspect a skill from elsewhere before anybody uses it: links, programs, size, and text that should not be there."""
 
 import os
 import stat

@@ -23,7 +23,7 @@ _EDITED = "You have edited it; your changes would be replaced. `hermes skills un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantined:
-    """A skill that was fetched and looked at, and that nothing uses yet."""
+    """A skill that was fetched and inspected, and that nothing uses yet."""
 
     name: str
     description: str
@@ -40,7 +40,7 @@ class Quarantined:
 
 
 async def quarantine(library: SkillLibrary, source: str, guard: UrlGuard) -> Quarantined:
-    """Fetch a new skill and look at it. Raises ToolFailed when it cannot be installed."""
+    """Fetch a new skill and inspect it. Raises ToolFailed when it cannot be installed."""
     fetched = await _fetch(library, source, guard)
     own = find_own(library, fetched.name)
     if own is not None:
@@ -71,9 +71,9 @@ async def quarantine_update(library: SkillLibrary, name: str, guard: UrlGuard) -
 
 
 def install(library: SkillLibrary, fetched: Quarantined) -> None:
-    """Move a skill out of its quarantine. Raises CannotFetch when it is not what was looked at."""
+    """Move a skill out of its quarantine. Raises CannotFetch when it is not what was inspected."""
     if fetched.inspection.blocking or hash_folder(fetched.folder) != fetched.sha256:
-        raise CannotFetch("The skill has changed since it was looked at. Nothing was installed.")
+        raise CannotFetch("The skill has changed since it was inspected. Nothing was installed.")
     action = "update" if find_own(library, fetched.name) else "install"
     replace_folder(library, fetched.name, "", fetched.folder, action=action, by="installed", source=fetched.source)
     fetched.discard()

@@ -22,7 +22,7 @@ _SAME_WORDS = 0.55  # of two descriptions, for their skills to be about the same
 
 
 class NoSuchSkill(ValueError):
-    """The words say what there is instead."""
+    """There is no such skill to use; the text says why or names similar ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

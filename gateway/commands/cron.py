@@ -61,7 +61,7 @@ def _carry_out(tx: Transaction, book: JobBook, by: Author, arguments: str) -> st
             return describe_made(book.edit(tx, by, name, wish), "Changed")
         case "pause" if words:
             job = book.pause(tx, by, name)
-            return f'“{job.name}” is paused. /cron resume "{job.name}" goes on.'
+            return f'“{job.name}” is paused. To resume it: /cron resume "{job.name}"'
         case "resume" if words:
             return describe_made(book.resume(tx, by, name), "Active again")
         case "run" if words:

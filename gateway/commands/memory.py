@@ -83,7 +83,7 @@ def _forget(tx: Transaction, call: CommandCall, access: MemoryAccess, key: str) 
 
 
 def _rebuild_prompt(tx: Transaction, call: CommandCall) -> None:
-    """Have the prompt built anew: it must not go on showing what its user took back."""
+    """Have the prompt rebuilt: it must not go on showing what its user took back."""
     session = sessions.find_current(tx, str(call.key))
     if session is not None:
         sessions.drop_prompt(tx, session.id)

@@ -59,7 +59,7 @@ def explain_refusal(key: str, value: str, redactor: Redactor) -> str:
 
 
 def is_grounded(statement: str, said: str, *, share: float) -> bool:
-    """Return whether at least this share of the statement's telling words occurs in what somebody said."""
+    """Return whether at least this share of the statement's significant words occurs in what somebody said."""
     words = {word for word in map(str.lower, _WORD.findall(statement)) if word not in STOP_WORDS}
     spoken = {_stem(word) for word in map(str.lower, _WORD.findall(said))}
     found = sum(_stem(word) in spoken for word in words)

@@ -1,4 +1,4 @@
-"""The memory of the agent: serves the `memory` tool, the snapshot in prompts and the looks back at conversations."""
+"""The agent's memory: serves the `memory` tool, the snapshot in prompts and the reviews of conversations."""
 
 import asyncio
 import itertools

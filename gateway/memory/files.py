@@ -76,7 +76,7 @@ class MemoryFiles:
             _name_kept(file).unlink(missing_ok=True)
 
     async def import_edits(self, db: Database, access: MemoryAccess) -> None:
-        """Take over what was changed by hand since the last look. Files that make no sense stay as they are."""
+        """Import what was changed by hand since the last import. Invalid files stay as they are."""
         folder = self.folder(access)
         if folder.is_dir():
             await db.write_when_possible(lambda tx: self._import(tx, access, folder))
@@ -140,7 +140,7 @@ def _load(file: Path) -> tuple[str, str]:
 
 
 def _keep_edit(file: Path, rows: Iterable[Memory]) -> None:
-    """Put a file aside that holds something else than was ever stored: it was changed by hand and not imported yet."""
+    """Set a file aside if its value was never stored: it was edited by hand and not imported yet."""
     try:
         is_ours = _load(file)[1].strip() in {row.value for row in rows}
     except ValueError:

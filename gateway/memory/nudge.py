@@ -1,7 +1,7 @@
-"""Look back at a conversation with one small model call, and note lasting facts that its user stated.
+"""Review a conversation with one small model call, and store lasting facts that its user stated.
 
-The answer is a list of operations. Each must name the message it comes from and agree with its words: an answer that
-makes no sense, or asks to delete everything, changes nothing.
+The answer is a list of operations. Each must name the message it comes from and agree with its words: an invalid
+answer, or one that asks to delete everything, changes nothing.
 """
 
 import json
@@ -90,7 +90,7 @@ class Nudge:
 def apply_operations(
     tx: Transaction, access: MemoryAccess, answer: str, shown: Sequence[UnseenMessage], redactor: Redactor
 ) -> int:
-    """Carry out the operations of an answer that make sense; return their number."""
+    """Carry out the valid operations of an answer; return their number."""
     done = forgets = 0
     for one in _parse(answer)[:_MAX_OPERATIONS]:
         number, op, key, value = one.get("source"), one.get("op"), one.get("key"), one.get("value", "")

@@ -106,4 +106,4 @@ def _explain_chat(tx: Transaction, name: str, chat: str, accounts: Collection[st
         hint = f"Known there: {'; '.join(map(in_words, known[:MAX_LISTED]))}."
     else:
         hint = "Nobody has written to the bot there yet; a chat is known once somebody has."
-    return f"I know no chat {chat!r} on {name}. {hint}"
+    return f"There is no known chat {chat!r} on {name}. {hint}"

@@ -1,5 +1,5 @@
-"""The book of jobs: make, change, pause, run and remove them. The tool, /cron, `hermes cron`, the settings and imports
-all come through here, so that the same things are refused with the same reasons.
+"""Make, change, pause, run and remove jobs. The tool, /cron, `hermes cron`, the settings and imports all use this, so
+that the same things are refused with the same reasons.
 """
 
 import re
@@ -69,7 +69,7 @@ AT_TERMINAL = Author(sees_all=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobWish:
-    """The wishes of somebody for a job; None where they said nothing."""
+    """The fields of a job as somebody asks for them; None where they said nothing."""
 
     name: str | None = None
     schedule: str | None = None
@@ -85,7 +85,7 @@ class JobWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The choices for jobs here. The book of jobs needs also to know who has access."""
+    """The time zone and the names that jobs may use here; `open` adds who has access."""
 
     timezone: str = "UTC"  # where the owner lives
     accounts: Callable[[], Collection[str]] = tuple

@@ -54,7 +54,7 @@ class RunStarter:
     load_skill: Callable[[str], Text | None] = lambda name: None  # None when it is not there any more
 
     def run_due(self, tx: Transaction, limit: int = 50) -> int:
-        """Begin the runs that are due; return how many jobs were looked at. One look more finds none twice."""
+        """Begin the runs that are due; return how many jobs were due. Called again, it begins none twice."""
         jobs = cron.list_due(tx, now_ms(), limit)
         for job in jobs:
             failed = tx.attempt(partial(self._run_one, tx, job))
@@ -226,7 +226,7 @@ def end_open_runs(tx: Transaction, job: Job, reason: str) -> None:
 
 
 def recover(tx: Transaction) -> None:
-    """Make the schedule right after a start: end what was abandoned, and follow a clock that was set back."""
+    """Correct the schedule after a start: end abandoned runs, and follow a clock that was set back."""
     cron.end_abandoned_runs(tx)
     now = now_ms()
     for job in cron.list_jobs(tx):

@@ -1,4 +1,4 @@
-"""Keep the jobs of the settings and those of the store the same, by name. The file wins over what was changed here."""
+"""Synchronise stored jobs with those of the settings, by name. The file wins over what was changed elsewhere."""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class SyncReport:
 
 
 async def sync_jobs(db: Database, book: JobBook, entries: Sequence[str], changes: Changes) -> SyncReport:
-    """Take over the jobs of the settings, and tell the operator what could not be taken and what was removed."""
+    """Store the jobs of the settings, and tell the operator which were refused and which are gone from the file."""
 
     def unit(tx: Transaction) -> SyncReport:
         report = sync(tx, book, entries)
@@ -76,7 +76,7 @@ def _take(tx: Transaction, book: JobBook, entry: str, report: SyncReport) -> Non
             job = book.edit(tx, _FROM_SETTINGS, known.id, wish)
             report.changed.append(f"{name} is as in the file")
     except JobRefused as refused:
-        report.problems.append(f"The job {name!r} in config.yaml was not taken: {refused}")
+        report.problems.append(f"The job {name!r} in config.yaml was not accepted: {refused}")
         return
     if job.status_reason == REMOVED:
         job = replace(job, status="active", status_reason="")

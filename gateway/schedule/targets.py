@@ -80,7 +80,7 @@ def _list_places(tx: Transaction, accounts: Collection[str], may_reach: Callable
 
 
 def find_address(tx: Transaction, job: Job, accounts: Collection[str]) -> Address | None:
-    """Return the address for a run; None for a local file. Raises JobRefused when there is none now."""
+    """Return the address for a run; None for a local file. Raises JobRefused when there is no such chat now."""
     if job.deliver == LOCAL:
         return None
     if job.place:

@@ -69,7 +69,7 @@ def find_holder(tx: Transaction, key: str) -> KeyHolder | None:
 
 
 def needs_note(tx: Transaction, key_id: int) -> bool:
-    """Return whether the last use that is noted is so old that another should be."""
+    """Return whether the recorded last use is old enough to be updated."""
     query = "SELECT 1 FROM api_keys WHERE id = ? AND COALESCE(used_ms, 0) < ?"
     return tx.exists(query, key_id, now_ms() - _USE_NOTED_MS)
 

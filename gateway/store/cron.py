@@ -274,7 +274,7 @@ def set_answer(
 
 
 def count_success(tx: Transaction, job_id: str) -> None:
-    """Begin to count the failures of a job anew."""
+    """Set the count of a job's failures to zero."""
     tx.execute("UPDATE cron_jobs SET failures = 0 WHERE id = ? AND failures > 0", job_id)
 
 
@@ -286,7 +286,7 @@ def count_delivered(tx: Transaction, outbox_id: int) -> None:
 
 
 def count_failure(tx: Transaction, job_id: str) -> Failure:
-    """Count a failure in a row, and pause the job after the last one that it may have."""
+    """Count another failure in a row, and pause the job at MAX_FAILURES."""
     tx.execute("UPDATE cron_jobs SET failures = failures + 1 WHERE id = ?", job_id)
     count = tx.count("SELECT failures FROM cron_jobs WHERE id = ?", job_id)
     query = "SELECT 1 FROM cron_jobs WHERE id = ? AND status = 'active'"
@@ -297,7 +297,7 @@ def count_failure(tx: Transaction, job_id: str) -> Failure:
 
 
 def count_undelivered(tx: Transaction, outbox_id: int, problem: str) -> str:
-    """Count an answer of a run that its chat never got as a failure; return the news for the operator, if it is any."""
+    """Count an answer that its chat never got as a failure; return what to tell the operator, if anything."""
     row = tx.one(f"{_RUNS} WHERE r.outbox_id = ?", outbox_id)
     if row is None or row["state"] not in ("ran", "late"):
         return ""

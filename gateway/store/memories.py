@@ -309,7 +309,7 @@ def _record(tx: Transaction, source: Source, action: str, key: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenMessage:
-    """A message of the user, in their own words, that no look back has seen."""
+    """A message of the user, in their own words, that was not reviewed yet."""
 
     id: int
     session_id: str
@@ -319,7 +319,7 @@ class UnseenMessage:
 
 
 def list_unseen(tx: Transaction, session_id: str) -> list[UnseenMessage]:
-    """Return what users said in a session since the last look back; copies from another session do not count.
+    """Return what users said in a session since the last review; copies from another session do not count.
 
     Conversations at the terminal are short, so they count as one. Of a long history only the end is returned.
     """

@@ -17,7 +17,7 @@ ANSWERED = "answered"  # why the conversation of a single request ended
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramRequest:
-    """An accepted request, as far as it has come."""
+    """An accepted request and how far it is."""
 
     id: int  # in the inbox
     session_key: str

@@ -47,7 +47,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A request that makes sense."""
+    """A valid request."""
 
     said: tuple[str | Picture, ...]  # after the last answer
     history: tuple[Message, ...]  # before that

@@ -79,7 +79,7 @@ def _check_hmac(secret: bytes, headers: Mapping[str, str], body: bytes, now: flo
 
 
 def _sign_standard(secret: bytes, content: bytes) -> str:
-    """Sign as standardwebhooks.com says: the secret is base64, unless somebody made one up."""
+    """Sign as standardwebhooks.com says: the secret is base64; one that is not is used as it stands."""
     try:
         key = base64.b64decode(secret.decode().removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):

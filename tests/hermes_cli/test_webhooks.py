@@ -49,7 +49,7 @@ def test_wrong_input_is_refused_with_the_way_out_and_changes_nothing(home: Path)
         (("add", "other", "--signature", "md5"), "'github'"),
         (("add", "other", "--signature", "github", "--secret", "short"), "16 characters"),
         (("add", "other", "--signature", "github", "--deliver", "matrix"), "There is no platform 'matrix'"),
-        (("add", "other", "--signature", "github", "--deliver", "web:nobody"), "I know no chat 'nobody'"),
+        (("add", "other", "--signature", "github", "--deliver", "web:nobody"), "There is no known chat 'nobody'"),
         (("remove", "deploy", "--yes"), "Did you mean deploys?"),
         (("test", "deploy"), "Did you mean deploys?"),
     ):
