@@ -37,7 +37,7 @@ def read(db: sqlite3.Connection) -> list[Wire]:
             trail = trails.setdefault(f"message {row['message']}", about)
         elif "sender" in detail:
             account, sender = str(detail.get("account") or detail.get("platform", "")), str(detail["sender"])
-            about = {"account": account, "who": names.get((account, sender), sender), "text": "(not let in yet)"}
+            about = {"account": account, "who": names.get((account, sender), sender), "text": "(no access)"}
             trail = trails.setdefault(f"request {account} {sender}", about)
             requests[account, str(detail.get("chat", ""))] = trail
         elif (row["sent_by"], row["sent_to"]) in requests:
