@@ -71,7 +71,8 @@ class LiveView:
             case TextDelta(text=text):
                 self._doing = "writing"
                 self._text += text
-                self._write_finished_blocks()
+                if "\n" in text:
+                    self._write_finished_blocks()
             case ReasoningDelta():
                 self._doing = "reasoning"
             case Restarted():
@@ -133,7 +134,11 @@ class LiveView:
             return ""
         now = time.monotonic()
         frame = _SPINNER[int(now * _FRAMES_PER_SECOND) % len(_SPINNER)]
-        unfinished = self._draw(self._markdown(self._text)).splitlines()
+        text = self._text
+        if text.startswith(_FENCES):  # a file may be written here: drawing all of it ten times a second is too much
+            first, *rest = text.splitlines(keepends=True)
+            text = "".join((first, *rest[-max_lines:]))
+        unfinished = self._draw(self._markdown(text)).splitlines()
         lines = [
             f"{frame} {summarize_call(call)}{self._reported.get(call.id, '')} ({now - began:.0f} s)"
             for call, began in self._running.values()
@@ -240,16 +245,18 @@ class _ChatMarkdown(Markdown):
 
 
 def _end_of_finished(text: str) -> int:
-    """Return where the last finished block ends: at a blank line outside of a code fence; 0 when there is none."""
+    """Return where the last finished block ends: before or after a code fence, or at a blank line; 0 if nowhere."""
     fence, position, end = "", 0, 0
     for line in text.splitlines(keepends=True):
-        position += len(line)
+        begin, position = position, position + len(line)
         stripped = line.strip()
         if fence:
             if stripped.startswith(fence) and line.endswith("\n"):
                 fence, end = "", position
         elif stripped.startswith(_FENCES):
             fence = stripped[:3]
+            if line.startswith(_FENCES):  # not in a list
+                end = begin
         elif not stripped and line.endswith("\n"):
             end = position
     return end

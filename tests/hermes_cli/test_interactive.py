@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
+from rich.markdown import Markdown
 
 from agent_core.conversation import ToolCall, tool_result
 from agent_core.events import Restarted, TextDelta, ToolFinished, ToolStarted, Usage
@@ -170,6 +171,28 @@ def test_a_fence_is_one_block_and_an_answer_that_begins_again_says_so() -> None:
     live.end("Three.")
     assert "Two" not in "".join(written)
     assert "".join(written).count("Three.") == 1
+
+
+def test_of_a_long_unfinished_code_block_only_the_end_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    live = view(written)
+    live.begin()
+    live(TextDelta(text="Here it is:\n```python\n"))
+    assert written == ["Here it is:\n\n"]
+    for number in range(500):
+        live(TextDelta(text=f"x = {number}\n"))
+    drawn: list[str] = []
+
+    def draw(self: LiveView, text: str) -> Markdown:
+        drawn.append(text)
+        return Markdown(text)
+
+    monkeypatch.setattr(LiveView, "_markdown", draw)
+    assert "x = 499" in live.render(10)
+    assert len(drawn[0].splitlines()) == 11
+    monkeypatch.undo()
+    live.end("")
+    assert "x = 0\n" in "".join(written)
 
 
 def test_markdown_keeps_line_breaks_writes_addresses_and_has_no_blank_edges() -> None:
