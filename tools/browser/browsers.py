@@ -1,7 +1,6 @@
 """The browsers that are open: one for each person, with the tabs of each of their conversations."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -91,9 +90,7 @@ class Browsers:
 
     async def aclose(self) -> None:
         """End all browsers."""
-        for task in self._people.values():
-            with suppress(ToolFailed):
-                await task
+        await asyncio.gather(*self._people.values(), return_exceptions=True)
         for key in [*self._people]:
             await self._end(key)
         await asyncio.gather(*self._ending)

@@ -36,6 +36,7 @@ _START_SECONDS = 60.0
 _END_SECONDS = 10.0
 _MAX_PROBLEMS = 100
 _MAX_PROCESS_MB = 1_500  # a page that wants more crashes alone
+_SANDBOX_PROBLEMS = ("No usable sandbox", "SUID sandbox", "Failed to move to new namespace")
 _OWN_SERVICES = names(  # of its makers, which it calls by itself; no page needs them
     "clients1.google.com clients2.google.com connectivitycheck.gstatic.com content-autofill.googleapis.com off.invalid "
     "safebrowsing.googleapis.com update.googleapis.com"
@@ -214,7 +215,7 @@ def _describe_failure(error: Exception) -> str:
 
 
 def _describe_start(problem: str) -> str:
-    if "No usable sandbox" in problem or "sandbox" in problem.lower():
+    if any(words in problem for words in _SANDBOX_PROBLEMS):
         return (
             "Chromium could not be started, because this machine does not let it sandbox pages. Tell the user to allow "
             "unprivileged user namespaces; `hermes doctor` says how."

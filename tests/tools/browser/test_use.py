@@ -1,5 +1,6 @@
 """What people do on web pages, with real Chromium on real pages on loopback."""
 
+import asyncio
 import os
 import signal
 import stat
@@ -212,6 +213,18 @@ async def test_browsers_are_few_and_closed_when_idle(site: Site, tmp_path: Path)
         await ann.browsers.close_idle()
         assert processes_with(str(tmp_path)) == []
         assert "Page: Order" in await bob.open(site.url("/form"))
+
+
+async def test_browsers_that_cannot_be_started_do_not_keep_the_others_from_ending(site: Site, tmp_path: Path) -> None:
+    """Both fail while all are being ended."""
+    async with open_user(tmp_path / "ann", executable="/bin/false") as ann:
+        bob = User(browsers=ann.browsers, folder=tmp_path / "ann", keeps=False)
+        opening = [asyncio.create_task(one.open(site.url("/form"))) for one in (ann, bob)]
+        while len(ann.browsers._people) < 2:
+            await asyncio.sleep(0)
+        await ann.browsers.aclose()
+        ended = await asyncio.gather(*opening, return_exceptions=True)
+        assert ["Tell the user to run `hermes doctor`" in str(one) for one in ended] == [True, True]
 
 
 async def test_what_was_killed_is_opened_again(site: Site, tmp_path: Path) -> None:
