@@ -211,16 +211,19 @@ class Speech:
 
     async def _read_aloud(self, words: str, voice: str) -> bytes:
         problems = []
-        for reader in self.readers:
+        attempts = [(reader, voice) for reader in self.readers]
+        if voice:  # better with another voice than not at all
+            attempts += [(reader, "") for reader in self.readers]
+        for reader, wanted in attempts:
             try:
-                sound = await reader.read_aloud(words, voice)
+                sound = await reader.read_aloud(words, wanted)
                 if look(sound).kind != "audio":
                     raise ToolFailed("the answer is no sound")
                 return await _as_voice_note(sound)
             except ToolFailed as error:
                 log.warning("text not read aloud", engine=reader.name, problem=str(error))
                 problems.append(str(error).rstrip("."))
-        raise ToolFailed(f"The text could not be read aloud. {'; '.join(problems)}.")
+        raise ToolFailed(f"The text could not be read aloud. {'; '.join(dict.fromkeys(problems))}.")
 
 
 def find_words_to_speak(text: str) -> str:

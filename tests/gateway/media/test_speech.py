@@ -162,6 +162,10 @@ async def test_the_next_engine_takes_over(
         await Speech(recognisers=(hearing(service),)).transcribe(recorded("no"), "x.wav")
 
 
+async def test_an_engine_without_the_voice_speaks_with_its_own(db: Database, files: MediaFiles) -> None:
+    assert (await Speech(readers=(ESPEAK,), voice="nova", db=db, files=files).speak("yellow")).sha256
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
