@@ -15,7 +15,7 @@ from gateway.store.db.connection import Transaction
 from gateway.store.people import find_role
 from gateway.wiring.policies import build_rules
 from gateway.wiring.schedule import build_job_options
-from hermes_cli.opening import OpenedStore, open_home, read_store, write_store
+from hermes_cli.opening import OpenedStore, open_home, read_store, refuse_agent, write_store
 from hermes_config.platforms import PLATFORMS
 
 T = TypeVar("T")
@@ -142,6 +142,7 @@ def history(job: str, limit: int, as_json: bool) -> None:
 
 
 def _change(unit: Callable[[Transaction, JobBook], str]) -> None:
+    refuse_agent("use the tool cronjob")
     opened = open_home()
     book = open_book(opened)
     click.echo(opened.redactor.clean(_refuse(lambda: write_store(opened, lambda tx: unit(tx, book)))))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
+from gateway.lock import read_state
 from gateway.store import approvals
 from gateway.store.db.connection import Transaction
 from gateway.store.inspect import has_older_schema, peek
@@ -128,6 +129,15 @@ def _prepare(opened: OpenedStore) -> None:
     from gateway.store.db.prepare import prepare
 
     prepare(opened.home.database, build_backup_policy(opened.settings, opened.home.backups), repair=False)
+
+
+def refuse_agent(instead: str) -> None:
+    """Refuse a change that a command of the agent asks for: its tools ask a human first, a command would not."""
+    from tools.backends.ancestry import is_our_command
+
+    state = read_state(Home.locate().lock_file) or {}
+    if is_our_command(os.getpid(), gateway_pid=state.get("pid", 0)):
+        raise click.ClickException(f"The agent cannot change this by a command. Nothing was changed; {instead}.")
 
 
 def confirm(question: str, *, yes: bool, command: str) -> None:

@@ -1,21 +1,17 @@
 """`hermes skills`: list, read, install and change skills, the agent's instructions for kinds of tasks."""
 
 import asyncio
-import os
 
 import click
 
-from gateway.lock import read_state
 from gateway.store.skill_proposals import list_waiting
 from gateway.wiring.basics import build_library
-from hermes_cli.opening import OpenedStore, confirm, open_home, read_store
-from hermes_config.places import Home
+from hermes_cli.opening import OpenedStore, confirm, open_home, read_store, refuse_agent
 from skills import changes
 from skills.format import FILE_NAME, Skill
 from skills.installing import describe, quarantine, quarantine_update
 from skills.installing import install as install_skill
 from skills.library import NoSuchSkill, SkillLibrary
-from tools.backends.ancestry import is_our_command
 from tools.errors import ToolFailed
 from tools.url_guard import UrlGuard
 
@@ -83,7 +79,7 @@ def update(name: str, yes: bool) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a skill; `hermes skills undo NAME` brings it back."""
-    _refuse_agent()
+    refuse_agent("propose it with skill_manage")
     opened = open_home()
     try:
         changes.remove(_open(opened), name, by="user")
@@ -96,7 +92,7 @@ def remove(name: str) -> None:
 @click.argument("name", default="")
 def undo(name: str) -> None:
     """Take back the last change of a skill, or of any."""
-    _refuse_agent()
+    refuse_agent("propose it with skill_manage")
     try:
         undone = changes.undo(_open(open_home()), name)
     except NoSuchSkill as error:
@@ -116,16 +112,9 @@ def proposals() -> None:
     click.echo("Decide with /skills accept, edit or refuse in a chat." if waiting else "No proposal is waiting.")
 
 
-def _refuse_agent() -> None:
-    """Refuse commands of the agent: it proposes changes with its tool."""
-    state = read_state(Home.locate().lock_file) or {}
-    if is_our_command(os.getpid(), gateway_pid=state.get("pid", 0)):
-        raise click.ClickException("Only the owner changes skills here. Nothing was changed; propose it instead.")
-
-
 def _take(given: str, *, yes: bool, is_update: bool) -> None:
     """Fetch, show, ask and install."""
-    _refuse_agent()
+    refuse_agent("propose it with skill_manage")
     opened = open_home()
     library, guard = _open(opened), UrlGuard.of(opened.settings.network.allowed_addresses)
     fetch = quarantine_update if is_update else quarantine

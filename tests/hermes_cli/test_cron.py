@@ -42,6 +42,12 @@ def test_a_job_from_its_making_to_its_removal(home: Path) -> None:
     assert "is removed" in run("cron", "remove", "Daily")
 
 
+def test_a_command_of_the_agent_makes_no_job(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.backends.ancestry.is_our_command", lambda pid, gateway_pid=0: True)
+    assert "use the tool cronjob" in run("cron", "create", "Daily", "0 9 * * *", "Say hi", fails=True)
+    assert "Nothing is scheduled" in run("cron", "list")
+
+
 def test_bad_orders_are_refused(home: Path) -> None:
     run("chat", "-q", "hello")  # there is a home
     for words, reason in (
