@@ -31,7 +31,8 @@ _READ_ROWS = 500
 _TOLD_ELSEWHERE = ("gateway:startup", "gateway:shutdown", TOOL_BEFORE)
 _ENDS = (TrailEvent.ANSWERED, TrailEvent.STOPPED, TrailEvent.GIVEN_UP, TrailEvent.SUPERSEDED, TrailEvent.FAILED)
 
-HookEvent = tuple[str, dict[str, Any]]
+HookContext = dict[str, Any]
+HookEvent = tuple[str, HookContext]
 
 
 @dataclass(slots=True)
@@ -122,7 +123,7 @@ def _read_session(tx: Transaction, detail: dict[str, Any]) -> Iterator[HookEvent
     if row is None:  # erased meanwhile
         return
     user_id = row["user_id"] or (row["chat"] if row["kind"] == "dm" else "")
-    context = {"platform": row["platform"], "session_key": row["key"], "session_id": detail["id"], "user_id": user_id}
+    context = _describe_session(row["platform"], row["key"], detail["id"], user_id)
     if "reason" not in detail:
         yield "session:start", context
         return
@@ -134,21 +135,12 @@ def _read_session(tx: Transaction, detail: dict[str, Any]) -> Iterator[HookEvent
 def _read_process(tx: Transaction, process_id: str) -> Iterator[HookEvent]:
     row = tx.one("SELECT * FROM processes WHERE id = ?", process_id)
     if row is not None:
-        yield (
-            "process:exit",
-            {
-                "platform": row["account"].partition("@")[0],
-                "session_key": row["session_key"],
-                "session_id": row["task_id"],
-                "user_id": row["sender_id"],
-                "process_id": row["id"],
-                "command": cut(row["command"]),
-                "exit_code": row["exit_code"],
-            },
-        )
+        about = _describe_session(row["account"], row["session_key"], row["task_id"], row["sender_id"])
+        ended = {"process_id": row["id"], "command": cut(row["command"]), "exit_code": row["exit_code"]}
+        yield "process:exit", about | ended
 
 
-def _describe_turn(tx: Transaction, turn_id: str) -> dict[str, Any]:
+def _describe_turn(tx: Transaction, turn_id: str) -> HookContext:
     row = tx.one(
         """SELECT s.platform, t.session_key, t.session_id, i.sender_id, i.parts, (
                   SELECT m.parts FROM messages m WHERE m.session_id = t.session_id AND m.turn_id = t.id
@@ -158,14 +150,18 @@ def _describe_turn(tx: Transaction, turn_id: str) -> dict[str, Any]:
         turn_id,
     )
     if row is None:
-        return {"platform": "", "session_key": "", "session_id": "", "user_id": "", "message": ""}
+        return _describe_session() | {"message": ""}
     parts = load_parts(row["parts"] or "[]") or load_parts(row["written"] or "[]")
+    about = _describe_session(row["platform"], row["session_key"], row["session_id"], row["sender_id"])
+    return about | {"message": cut(words_of(parts) or text_of(parts))}
+
+
+def _describe_session(account: str = "", key: str = "", session_id: str = "", user_id: str | None = "") -> HookContext:
     return {
-        "platform": row["platform"],
-        "session_key": row["session_key"],
-        "session_id": row["session_id"],
-        "user_id": row["sender_id"] or "",
-        "message": cut(words_of(parts) or text_of(parts)),
+        "platform": account.partition("@")[0],
+        "session_key": key,
+        "session_id": session_id,
+        "user_id": user_id or "",
     }
 
 
@@ -213,18 +209,10 @@ def _read_command(tx: Transaction, inbox_id: int) -> Iterator[HookEvent]:
     if row is None or (parsed := parse(said)) is None:
         return
     session = tx.one("SELECT id FROM sessions WHERE key = ? AND ended_ms IS NULL", row["session_key"])
-    yield (
-        f"command:{parsed[0]}",
-        {
-            "platform": row["account"].partition("@")[0],
-            "session_key": row["session_key"],
-            "session_id": session["id"] if session is not None else "",
-            "user_id": row["sender_id"],
-            "message": cut(said),
-            "command": parsed[0],
-            "args": cut(parsed[1]),
-        },
-    )
+    session_id = session["id"] if session is not None else ""
+    about = _describe_session(row["account"], row["session_key"], session_id, row["sender_id"])
+    command, arguments = parsed
+    yield f"command:{command}", about | {"message": cut(said), "command": command, "args": cut(arguments)}
 
 
 def _describe_person(detail: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +235,7 @@ def ask_hooks_first(tool: Tool, hooks: Hooks, db: Database) -> Tool:
             session_id,
         )
         platform, key, user_id = row if row is not None else ("", "", "")
-        return {"platform": platform, "session_key": key, "session_id": session_id, "user_id": user_id or ""}
+        return _describe_session(platform, key, session_id, user_id)
 
     async def admit(arguments: str, context: ToolContext) -> None:
         if hooks.wants(TOOL_BEFORE):
