@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -100,6 +101,17 @@ async def test_a_loop_without_end_is_broken_off(tmp_path: Path) -> None:
     await until(lambda: hooks.state()["loop"]["off"])
     assert hooks.state()["loop"]["problem"] == "tool:before: took longer than 0.1 s"
     await until(lambda: all(thread.name != "hook loop" for thread in threading.enumerate()))
+
+
+async def test_a_handler_that_computes_lets_others_in_often(tmp_path: Path) -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)  # as Python begins
+    hooks = Hooks([write_hook(tmp_path / "good", APPEND, events="*")])
+    try:
+        await hooks.object_to(CONTEXT)
+        assert sys.getswitchinterval() < 0.001
+    finally:
+        sys.setswitchinterval(before)
 
 
 async def test_one_that_waits_for_ever_is_left_alone(tmp_path: Path) -> None:
