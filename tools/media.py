@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tools.base import ToolFailed
 from tools.content import in_bytes
-from tools.opening import file_held
+from tools.opening import REASONS, file_held
 
 SYSTEM_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 """Folders of files provided by the kernel; some contain our own environment and memory."""
@@ -24,16 +24,6 @@ SYSTEM_FOLDERS = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_BYTES = 255
 _SHOWN_CHARS = 80
-
-_REASONS = {
-    errno.ENOENT: "there is no such file",
-    errno.ENOTDIR: "there is no such file, or its path contains a link",
-    errno.ELOOP: "it is a link, and links are not followed",
-    errno.EACCES: "it may not be read",
-    errno.EPERM: "it may not be read",
-    errno.ENAMETOOLONG: "its name is too long",
-    errno.ENXIO: "it is not a regular file",
-}
 
 
 class MediaRefused(ToolFailed):
@@ -170,7 +160,7 @@ def _may_leave(where: Path, root: Path, roots: MediaRoots) -> bool:
 def _check_kind(path: str, found: os.stat_result) -> None:
     """Check that it is a regular file of ours."""
     if stat.S_ISLNK(found.st_mode):
-        raise MediaRefused(path, _REASONS[errno.ELOOP])
+        raise MediaRefused(path, REASONS[errno.ELOOP])
     if stat.S_ISDIR(found.st_mode):
         raise MediaRefused(path, "it is a folder")
     if not stat.S_ISREG(found.st_mode):
@@ -190,7 +180,7 @@ def _check_size(path: str, size: int, max_bytes: int) -> None:
 
 
 def _reason(error: OSError) -> str:
-    return _REASONS.get(error.errno or 0) or f"it could not be read ({(error.strerror or 'no reason given').lower()})"
+    return REASONS.get(error.errno or 0) or f"it could not be read ({(error.strerror or 'no reason given').lower()})"
 
 
 def _printable(name: str) -> str:

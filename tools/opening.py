@@ -4,6 +4,7 @@ The folders may be changed while we walk. So nothing is looked up by its whole p
 the next name is looked up in it, and only open descriptors are used.
 """
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,21 @@ FOLDER = _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a FIFO would block until somebody writes into it.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+# Why a file cannot be opened, as clauses.
+REASONS = {
+    errno.ENOENT: "there is no such file",
+    errno.ENOTDIR: "there is no such file, or its path contains a link",
+    errno.ELOOP: "it is a link, and links are not followed",
+    errno.EACCES: "the permissions do not allow it",
+    errno.EPERM: "the permissions do not allow it",
+    errno.EROFS: "that file system is read-only",
+    errno.ENAMETOOLONG: "its name is too long",
+    errno.ENXIO: "it is not a regular file",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EISDIR: "it is a folder",
+}
 
 
 @contextmanager

@@ -128,7 +128,9 @@ def build_tool(
     """Build a tool from an async function with typed parameters, without registering it."""
     name = name or function.__name__
     schema, run = from_signature(function, name=name)
-    tool = Tool(name=name, description=_unwrap(function.__doc__ or ""), schema=schema, run=run, **options)
+    paragraphs = (function.__doc__ or "").strip().split("\n\n")
+    described = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    tool = Tool(name=name, description=described, schema=schema, run=run, **options)
     asking = tool if about is None else needs_approval(tool, about)
     return asks_first(asking, asks) if asks else asking
 
@@ -145,8 +147,3 @@ def why_unavailable(tool: Tool) -> str:
         # Contained: a broken check disables its own tool, not all of them.
         log.exception("tool_check_broke", tool=tool.name)
         return f"its own check raised {type(error).__name__}"
-
-
-def _unwrap(docstring: str) -> str:
-    paragraphs = docstring.strip().split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -207,10 +207,11 @@ async def fetch(url: str, guard: UrlGuard, limits: FetchLimits, request: ApiRequ
     import aiohttp  # costs ten megabytes, so only where something is fetched
 
     timeout = aiohttp.ClientTimeout(total=limits.timeout_seconds)
+    method = "POST" if request is not None and (request.json is not None or request.form) else "GET"
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout, connector=_open_connector(guard), trust_env=False) as session,
-            session.request(_method(request), url, **_options(request)) as answer,
+            session.request(method, url, **_options(request)) as answer,
         ):
             answer.raise_for_status()
             if answer.status >= 300:  # a redirect that is not followed
@@ -226,10 +227,6 @@ async def fetch(url: str, guard: UrlGuard, limits: FetchLimits, request: ApiRequ
             return FetchedDocument(url=str(answer.url), content_type=kind, content=bytes(content))
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         raise ToolFailed(f"{url} could not be fetched: {_find_cause(error, limits)}.") from error
-
-
-def _method(request: ApiRequest | None) -> str:
-    return "POST" if request is not None and (request.json is not None or request.form) else "GET"
 
 
 def _options(request: ApiRequest | None) -> dict[str, Any]:

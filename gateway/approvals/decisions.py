@@ -189,7 +189,9 @@ def _answer(
 ) -> Literal["", "answer", "something else"]:
     # Nobody says yes to what they cannot have seen: that was about something else.
     seen = [one for one in asked if verdict == "deny" or one.outbox_id is None or outbox.was_tried(tx, one.outbox_id)]
-    replied_to = [one for one in seen if _is_replied_to(tx, one, message)]
+    replied_to = [
+        one for one in seen if one.outbox_id is not None and outbox.is_receipt(tx, one.outbox_id, message.about)
+    ]
     theirs = [one for one in seen if may_deny(one, person)]
     meant = replied_to or theirs or seen
     could_be_meant = bool(replied_to) or any(_is_at_hand(tx, one, message) for one in meant)
@@ -204,10 +206,6 @@ def _answer(
     else:
         update_message(tx, meant[0])
     return "answer"
-
-
-def _is_replied_to(tx: Transaction, approval: Approval, message: InboundMessage) -> bool:
-    return approval.outbox_id is not None and outbox.is_receipt(tx, approval.outbox_id, message.about)
 
 
 def _is_at_hand(tx: Transaction, approval: Approval, message: InboundMessage) -> bool:

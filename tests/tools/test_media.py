@@ -197,7 +197,7 @@ def test_a_second_name_of_somebody_elses_file_is_refused(workspace: Path, monkey
 def test_what_may_not_be_read_is_told(workspace: Path) -> None:
     (workspace / "notes.txt").chmod(0)
     with bound_by_file_modes():
-        assert "it may not be read" in refusal("notes.txt", workspace)
+        assert "the permissions do not allow it" in refusal("notes.txt", workspace)
 
 
 def test_a_folder_on_the_way_need_only_be_passable(workspace: Path) -> None:

@@ -71,10 +71,6 @@ class CommandReview:
     written: str = ""  # a digest of the changed files that it may run
     is_allowed: bool = False  # by the operator's allowlist
 
-    @property
-    def is_clear(self) -> bool:
-        return self.judgement.verdict == "safe" and not self.doubt.reasons
-
 
 async def question_about(asked: Asked, rules: TerminalRules, place: Workplace, context: ToolContext) -> Question | None:
     return question_from(asked, await review(asked, rules, place, context), place, context)
@@ -110,9 +106,9 @@ async def review(asked: Asked, rules: TerminalRules, place: Workplace, context: 
 
 def question_from(asked: Asked, look: CommandReview, place: Workplace, context: ToolContext) -> Question | None:
     is_outside = asked.outside is not None and not look.is_allowed
-    if look.is_clear and not is_outside:
-        return None
     judgement, doubt = look.judgement, look.doubt
+    if judgement.verdict == "safe" and not doubt.reasons and not is_outside:
+        return None
     is_blocked = judgement.verdict == "block"
     _check_length(asked.action, is_blocked=is_blocked, context=context)
     why = f". The agent's reason: {asked.outside.rstrip(' .')}" if asked.outside else ""

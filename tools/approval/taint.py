@@ -257,7 +257,10 @@ def _reaching(
         if own.hold(shlex.join(argv)) or (reach := reach_of(argv)) is None:
             continue
         if (files := manifests_used(argv)) is not None:
-            if setting.written & _located(files or _MANIFESTS, setting):
+            if any(
+                posixpath.normpath(posixpath.join(setting.cwd, file)) in setting.written
+                for file in (*files, *_MANIFESTS)
+            ):
                 yield "it installs what a file names that was written in this conversation", ""
         elif packages := packages_named(argv):
             if not all(map(own.hold, packages)):
@@ -298,10 +301,6 @@ def _plain_address(word: str) -> str:
 
 
 _MANIFESTS = ("package.json", "pyproject.toml", "setup.py", "setup.cfg", "Cargo.toml", "go.mod", "Gemfile", "Pipfile")
-
-
-def _located(files: Sequence[str], setting: Setting) -> set[str]:
-    return {posixpath.normpath(posixpath.join(setting.cwd, file)) for file in (*files, *_MANIFESTS)}
 
 
 def _named_by(host: str, heard: Provenance) -> str:

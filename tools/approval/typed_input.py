@@ -55,7 +55,8 @@ def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> Abou
         process = await book.find(place.holder, str(given.get("session_id", "")))
         if process is None:
             return None  # the tool itself says so
-        place = _place_of(process, place)
+        if place.outside and process.handle.backend == place.outside.backend.name:  # it was let out of the sandbox
+            place = place.outside
         before = typed.sofar(process.id)
         after = Sofar(text=before.text + data + ("\n" if given["action"] == "submit" else ""), is_whole=before.is_whole)
         reader = await asyncio.to_thread(reader_of, process.command)
@@ -65,12 +66,6 @@ def about_process(rules: TerminalRules, book: ProcessBook, typed: Typed) -> Abou
         return question
 
     return about
-
-
-def _place_of(process: Process, place: Workplace) -> Workplace:
-    """Return where a process runs: some were let out of the sandbox."""
-    outside = place.outside
-    return outside if outside and process.handle.backend == outside.backend.name else place
 
 
 def reader_of(command: str) -> InputReader:

@@ -96,7 +96,8 @@ class Box:
         """Delete what conversations have left in /tmp that have not started a sandbox for long."""
         for state in self.policy.state.parent.iterdir():
             with contextlib.suppress(OSError):
-                if (state / "passwd").stat().st_mtime < time.time() - _KEPT_SECONDS and not _has_listener(state):
+                is_old = (state / "passwd").stat().st_mtime < time.time() - _KEPT_SECONDS
+                if is_old and not any(_is_listening(str(control)) for control in state.glob("control-*")):
                     delete_tree(state)
 
     def _argv(self, control: int, calls: int) -> list[str]:
@@ -134,10 +135,6 @@ def signal_box(address: str, number: int) -> None:
     """Signal the first process of the sandbox with this control socket, with which all others end. Blocks."""
     with contextlib.suppress(OSError), socket.socket(fileno=connect(address).detach()) as connection:
         os.kill(peer_pid(connection), number)
-
-
-def _has_listener(state: Path) -> bool:
-    return any(_is_listening(str(control)) for control in state.glob("control-*"))
 
 
 def _is_listening(address: str) -> bool:

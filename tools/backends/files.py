@@ -28,7 +28,7 @@ from tools.backends.base import (
 from tools.backends.search import BackendFolder, BadSearch, Searcher
 from tools.content import in_bytes
 from tools.media import SYSTEM_FOLDERS, shown
-from tools.opening import LISTED_FOLDER, file_held, folder_held
+from tools.opening import LISTED_FOLDER, REASONS, file_held, folder_held
 
 MAX_LINE_BYTES = 4_000
 MAX_LOOKED_AT_BYTES = 256_000_000
@@ -81,19 +81,6 @@ T = TypeVar("T")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
 _NO_FILE = "it is not a regular file but a device, socket or pipe"
-REASONS = {
-    errno.ENOENT: "there is no such file",
-    errno.ENOTDIR: "there is no such file, or its path contains a link",
-    errno.ELOOP: "it is a link, and links are not followed here",
-    errno.EACCES: "the permissions do not allow it",
-    errno.EPERM: "the permissions do not allow it",
-    errno.EROFS: "that file system is read-only",
-    errno.ENAMETOOLONG: "its name is too long",
-    errno.ENXIO: "it is not a regular file",
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EISDIR: "it is a folder",
-}
 
 
 class HostFiles:
@@ -209,7 +196,10 @@ class HostFiles:
         descriptor = _listed(where)
         try:
             with os.scandir(descriptor) as found:
-                entries = [FolderEntry(name=entry.name, kind=_kind_of(entry)) for entry in islice(found, max_entries)]
+                entries = [
+                    FolderEntry(name=entry.name, kind=_kind(entry.stat(follow_symlinks=False).st_mode))
+                    for entry in islice(found, max_entries)
+                ]
         finally:
             os.close(descriptor)
         return sorted(entries, key=lambda entry: entry.name)
@@ -337,10 +327,6 @@ def _kind(mode: int) -> FileKind:
     if stat.S_ISDIR(mode):
         return "folder"
     return "link" if stat.S_ISLNK(mode) else "other"
-
-
-def _kind_of(entry: "os.DirEntry[str]") -> FileKind:
-    return _kind(entry.stat(follow_symlinks=False).st_mode)
 
 
 def _reason(error: OSError) -> str:

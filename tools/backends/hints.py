@@ -39,9 +39,8 @@ def _find_reason(command: str, shown: str, policy: SandboxPolicy) -> str:
     if refused := _REFUSED.search(shown):
         return f"The sandbox may not connect to {refused[1] or 'that address'}."
     if _READ_ONLY.search(shown):
-        return (
-            f"In the sandbox only {_describe_writable(policy)} can be written, and no settings or hooks of git there."
-        )
+        writable = ", ".join([str(policy.workspace), *map(str, policy.writable), "/tmp"])  # noqa: S108  # its own
+        return f"In the sandbox only {writable} can be written, and no settings or hooks of git there."
     if _NO_NETWORK.search(shown):
         if policy.network == "off":
             return "The sandbox has no network."
@@ -49,10 +48,6 @@ def _find_reason(command: str, shown: str, policy: SandboxPolicy) -> str:
     if policy.user_home and _NOT_FOUND.search(shown) and (hidden := _find_hidden(f"{command} {shown}", policy)):
         return f"{hidden} is hidden in the sandbox."
     return ""
-
-
-def _describe_writable(policy: SandboxPolicy) -> str:
-    return ", ".join([str(policy.workspace), *map(str, policy.writable), "/tmp"])  # noqa: S108  # the sandbox's own
 
 
 def _find_hidden(text: str, policy: SandboxPolicy) -> str:

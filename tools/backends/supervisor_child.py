@@ -397,12 +397,6 @@ def _read_order() -> dict:  # type: ignore[type-arg]
     return json.loads(line)  # type: ignore[no-any-return]
 
 
-def _detach() -> None:
-    """Fork away from our parent, so that it need not wait for us."""
-    if os.fork():
-        os._exit(0)
-
-
 def _disconnect() -> None:
     """Close our connection to the gateway, which may now end before us."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -413,8 +407,8 @@ def _disconnect() -> None:
 
 def main() -> None:
     order = _read_order()
-    if order["may_outlive"]:
-        _detach()
+    if order["may_outlive"] and os.fork():
+        os._exit(0)  # the child goes on, and our parent need not wait for it
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)

@@ -20,10 +20,11 @@ from tools.backends.base import (
     Search,
     WrittenFile,
 )
-from tools.backends.files import MAX_LOOKED_AT_BYTES, REASONS, refused
+from tools.backends.files import MAX_LOOKED_AT_BYTES, refused
 from tools.backends.remote.calls import SHORT_CALL_SECONDS, CallRefused, HelperAnswer, PlaceFailed
 from tools.backends.search import BadSearch, Searcher, search_command
 from tools.content import in_bytes
+from tools.opening import REASONS
 
 HOME = "/~"  # the home of the user that commands run as, which only the place knows
 _KINDS: dict[str, FileKind] = {"f": "file", "d": "folder", "l": "link", "o": "other"}
