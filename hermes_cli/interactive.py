@@ -30,7 +30,7 @@ _LEAVE = ("/quit", "/exit")
 _STOP = ("/stop", "stop", "cancel")
 _AGAIN_SECONDS = 2.0  # within which a second Ctrl-C leaves
 _REFRESH_SECONDS = 0.1
-_STYLE = Style.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack", "prompt": "bold"})
+_STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold"})
 
 
 Say = Callable[[str, Emit, Sequence[Path]], Awaitable[str]]

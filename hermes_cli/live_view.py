@@ -13,7 +13,8 @@ from textwrap import wrap
 from typing import Any, ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -235,8 +236,19 @@ class _ChatMarkdown(Markdown):
                 table.show_edge = False
                 yield table
 
+    class _Item(ListItem):
+        def render_number(
+            self, console: Console, options: ConsoleOptions, number: int, last_number: int
+        ) -> RenderResult:
+            width, style = len(f"{last_number}. "), console.get_style("markdown.item.number")
+            lines = console.render_lines(self.elements, options.update(width=options.max_width - width))
+            for index, line in enumerate(lines):
+                yield Segment(" " * width if index else f"{number}. ".rjust(width), style)
+                yield from (*line, Segment("\n"))
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
+        "list_item_open": _Item,
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,

@@ -198,15 +198,14 @@ def test_of_a_long_unfinished_code_block_only_the_end_is_drawn(monkeypatch: pyte
 def test_markdown_keeps_line_breaks_writes_addresses_and_has_no_blank_edges() -> None:
     written: list[str] = []
     code = "```python\nx = 1\n\n\ny = 2\n```"
-    view(written).end(
-        f"# Title\n\nModel: demo\nTokens: 3, [docs](https://x.org)\n\n{code}\n\n|a|b|\n|-|-|\n|1|2|\n\nend"
-    )
+    rest = "|a|b|\n|-|-|\n|1|2|\n\n1. one\n   - a\n2. two"
+    view(written).end(f"# Title\n\nModel: demo\nTokens: 3, [docs](https://x.org)\n\n{code}\n\n{rest}")
     assert "".join(written).splitlines() == [
         "Title", "",
         "Model: demo", "Tokens: 3, docs (https://x.org)", "",
         "  x = 1", "", "", "  y = 2", "",
         "a  b", "────", "1  2", "",
-        "end", "",
+        "1. one", "    • a", "2. two", "",
     ]  # fmt: skip
 
 
