@@ -127,7 +127,8 @@ class Browsers:
         return [(key, task.result()) for key, task in done if task.exception() is None]
 
     async def _close_tab(self, key: str, person: _Person, task_id: str) -> None:
-        await person.tabs.pop(task_id).close()
+        if (tab := person.tabs.pop(task_id, None)) is not None:  # its conversation may have ended meanwhile
+            await tab.close()
         if not person.tabs:
             await self._end(key)
 

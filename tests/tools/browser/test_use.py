@@ -215,6 +215,15 @@ async def test_browsers_are_few_and_closed_when_idle(site: Site, tmp_path: Path)
         assert "Page: Order" in await bob.open(site.url("/form"))
 
 
+async def test_a_conversation_may_end_while_idle_ones_are_closed(site: Site, tmp_path: Path) -> None:
+    async with open_user(tmp_path / "ann", idle_minutes=1e-9) as ann:
+        await ann.open(site.url("/form"))
+        other = ann.in_conversation("other")
+        await other.open(site.url("/form"))
+        await asyncio.gather(ann.browsers.close_idle(), ann.browsers.close(other.context))
+        assert processes_with(str(tmp_path)) == []
+
+
 async def test_browsers_that_cannot_be_started_do_not_keep_the_others_from_ending(site: Site, tmp_path: Path) -> None:
     """Both fail while all are being ended."""
     async with open_user(tmp_path / "ann", executable="/bin/false") as ann:
