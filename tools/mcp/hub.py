@@ -37,7 +37,7 @@ READ_RESOURCE = "read_resource"
 _SHARE_OF_WINDOW = 0.1
 _BYTES_PER_TOKEN = 4
 _LISTING_BYTES = 6_400  # about 1,600 tokens
-_MAX_CONVERSATIONS = 2_000
+_MAX_CONVERSATIONS = 50  # whose tools are kept in memory: a quarter of a megabyte for each fifty tools
 _MAX_FOUND = 8
 _CALLING = (
     "Tools of MCP servers that you have not been given directly. Find one by what it does, then call it with mcp_call. "

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +212,30 @@ async def test_the_tools_of_a_conversation_stay_the_same_whatever_its_servers_do
         with pytest.raises(ToolFailed, match="s is no longer in the settings"):
             await use(next(tool for tool in before if tool.name == "mcp_s_echo"))
         assert "mcp_r_echo" not in {tool.name for tool in hub.tools()}
+
+
+@dataclass
+class Kept:
+    """Offers in memory, as the gateway keeps them in its store."""
+
+    offers: dict[str, str] = field(default_factory=dict)
+
+    async def find(self, conversation: str, servers: str) -> str:
+        return self.offers.get(conversation, "")
+
+    async def keep(self, conversation: str, servers: str, offer: str) -> str:
+        return self.offers.setdefault(conversation, offer)
+
+
+async def test_the_tools_of_few_conversations_are_in_memory_and_those_of_others_still_the_same() -> None:
+    async with McpHub({"r": rough("r")}, wait_seconds=250, offers=Kept()).running() as hub:
+        before = await offer(hub, "one")
+        await call(hub, "mcp_r_grow")
+        await until(lambda: any(tool.name == "mcp_r_late" for tool in hub.tools()))
+        for number in range(100):
+            assert len(await offer(hub, f"another {number}")) == len(before) + 1
+        assert len(hub._offered) <= 50
+        assert request_bytes(await offer(hub, "one")) == request_bytes(before)
 
 
 async def test_two_hundred_tools_cost_less_than_2000_tokens_until_one_is_found() -> None:
