@@ -101,6 +101,13 @@ def test_commands_that_only_look_import_no_gateway(tmp_path: Path, command: tupl
     assert not heavy & imported
 
 
+def test_the_gateway_itself_imports_no_http_client_and_no_sdk() -> None:
+    """aiohttp costs ten megabytes, which a gateway for the socket alone need not have."""
+    probe = "import sys, gateway.wiring.app, gateway.platforms.all\nprint(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert not {"aiohttp", "discord", "openai", "slack_sdk", "telegram"} & set(run.stdout.split())
+
+
 def test_a_connection_beyond_loopback_fails_the_test() -> None:
     with socket.socket() as peer, pytest.raises(RuntimeError, match=r"192\.0\.2\.1"):
         peer.connect(("192.0.2.1", 80))

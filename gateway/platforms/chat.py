@@ -23,7 +23,8 @@ from gateway.platforms.base import Mark
 from gateway.platforms.outgoing import Attachment, Formatted, OutgoingPost, Page, Pages, Rejection, Uploads
 from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.spec import AccountSetup
-from gateway.platforms.transport import LiveConnection, SharedTransport, describe_size_limit
+from gateway.platforms.text import describe_size_limit
+from gateway.platforms.transport import LiveConnection, SharedTransport
 
 log = structlog.get_logger()
 

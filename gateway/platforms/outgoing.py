@@ -9,8 +9,7 @@ from typing import Literal
 
 from gateway.errors import DeliveryRejected, PlatformUnavailable
 from gateway.messages import Choice, Media, OutboundMessage, Part, text_of
-from gateway.platforms.text import utf16_len
-from gateway.platforms.transport import describe_size_limit
+from gateway.platforms.text import describe_size_limit, utf16_len
 
 Load = Callable[[Media], Awaitable[bytes | None]]
 """Return the bytes of a file, None if they are no longer kept."""

@@ -27,7 +27,7 @@ from gateway.messages import InboundMessage, Media, OutboundMessage, Part, Recei
 from gateway.platforms.base import Features, Inlet
 from gateway.platforms.rate_limit import RateLimits
 from gateway.platforms.spec import AccountSetup, PlatformSpec
-from gateway.platforms.text import media_kind
+from gateway.platforms.text import describe_size_limit, media_kind
 from tools.backends.ancestry import is_our_command, peer_pid
 from tools.media import SYSTEM_FOLDERS
 
@@ -254,7 +254,7 @@ def _read_file(path: Path, max_bytes: int) -> bytes:
     except OSError as error:
         raise MediaUnavailable(error.strerror or str(error)) from error
     if len(content) > max_bytes:
-        raise MediaUnavailable(f"it is larger than {max_bytes // 1_000_000} MB")
+        raise MediaUnavailable(describe_size_limit(max_bytes))
     return content
 
 

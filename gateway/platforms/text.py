@@ -59,6 +59,10 @@ def tidy(text: str) -> str:
     return text[blank.end() :] if blank else text
 
 
+def describe_size_limit(max_bytes: int) -> str:
+    return f"it is larger than {max_bytes // 1_000_000} MB"
+
+
 # Where to cut
 
 

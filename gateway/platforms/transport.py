@@ -37,10 +37,6 @@ async def read_at_most(response: aiohttp.ClientResponse, max_bytes: int) -> byte
     return None
 
 
-def describe_size_limit(max_bytes: int) -> str:
-    return f"it is larger than {max_bytes // 1_000_000} MB"
-
-
 def describe_network_error(error: Exception) -> str:
     """Describe an error without its own text, which names the address of the request."""
     cause = getattr(error, "os_error", error)

@@ -23,7 +23,8 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from gateway.platforms.outgoing import UPLOAD_SECONDS
-from gateway.platforms.transport import SharedTransport, describe_size_limit, network_errors, read_at_most
+from gateway.platforms.text import describe_size_limit
+from gateway.platforms.transport import SharedTransport, network_errors, read_at_most
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0

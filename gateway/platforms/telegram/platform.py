@@ -30,7 +30,8 @@ from gateway.platforms.telegram.markdown import write_out
 from gateway.platforms.telegram.parsing import MAX_FILE_BYTES, TelegramIdentity
 from gateway.platforms.telegram.sending import MESSAGE_STYLE, PREVIEW_STYLE, DraftFinder, send_post, show_preview
 from gateway.platforms.telegram.transport import ListeningBot, TelegramNotFound, TelegramNotSent, TelegramTransport
-from gateway.platforms.transport import BackgroundCalls, describe_size_limit, first_error, token_variable
+from gateway.platforms.text import describe_size_limit
+from gateway.platforms.transport import BackgroundCalls, first_error, token_variable
 
 log = structlog.get_logger()
 

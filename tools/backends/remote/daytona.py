@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import aiohttp
-
 from hermes_config.environment import lookup
 from hermes_config.settings import DaytonaSettings
 from tools.backends.remote.calls import SHORT_CALL_SECONDS, Place, PlaceFailed, PlaceGone, helper_argv
@@ -131,6 +129,8 @@ class DaytonaPlace(Place):
         if not key:
             raise PlaceFailed("There is no key for Daytona.", _KEY)
         url = path if "://" in path else f"{self.settings.api_url.rstrip('/')}{path}"
+        import aiohttp  # costs ten megabytes, so only where it is used
+
         headers, limit = {"Authorization": f"Bearer {key}"}, aiohttp.ClientTimeout(total=seconds)
         try:
             # A redirect is not followed: it would take the key to another server.
