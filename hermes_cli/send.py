@@ -75,7 +75,7 @@ def _read_text(words: Sequence[str], *, with_files: bool) -> str:
 
 def _store_file(opened: OpenedStore, path: str) -> Media:
     """Copy a file into the home, from where the gateway sends it."""
-    from gateway.media.outgoing import what_it_is
+    from gateway.media.outgoing import detect_type
     from gateway.wiring.tools import build_media_files
 
     max_bytes = opened.settings.media.max_outgoing_bytes
@@ -89,7 +89,7 @@ def _store_file(opened: OpenedStore, path: str) -> Media:
         if not content or len(content) > max_bytes:
             problem = f"it is larger than {max_bytes:,} bytes (media.max_outgoing_bytes)" if content else "it is empty"
             raise click.UsageError(f"{path} was not sent: {problem}.")
-        kind, mime = what_it_is(content, file.name)
+        kind, mime = detect_type(content, file.name)
         sha256 = build_media_files(opened.home).save(kind, content)
     except OSError as error:
         raise click.ClickException(f"{path} was not sent: {(error.strerror or str(error)).lower()}.") from error

@@ -167,7 +167,7 @@ class Attachments:
             else:
                 async with asyncio.timeout(self.limits.fetch_timeout_seconds):
                     content = await self.fetch(account, part)
-            form = await asyncio.to_thread(kinds.look, content)
+            form = await asyncio.to_thread(kinds.detect_format, content)
             seen = self._describe_content(part, form, content)
             if not content:
                 return _Result(seen)

@@ -13,6 +13,18 @@ from tools.content import MediaKind, one_line
 HEAD_BYTES = 65_536  # the only bytes examined, except for the lock mark of an old Office file
 Way = Literal["", "text", "pdf", "zip", "html"]
 """How to extract its text; empty when that is not possible."""
+_MAX_SEGMENTS = 2_000
+_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the JPEG segments that contain the size
+# Larger pictures are refused by some providers, and so would be every later request of the conversation.
+MAX_SHOWN_BYTES = 5_000_000
+MAX_SIDE_PIXELS = 8_000
+TOO_MANY = "no more than"
+"""Start of the problem text of files beyond a limit, which is reported once for all of them."""
+_MAX_NAMES = 5
+_UNSUPPORTED = {"audio": "I cannot listen to audio yet", "video": "I cannot watch videos yet"}
+_OFFLINE = "pocketsphinx"
+_NO_VISION = "The current model cannot see pictures"
+_NAMES_PLACEHOLDER = "\0"  # placeholder for the names; never occurs in text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +108,7 @@ _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\r\f\x1b")) + b"\x7f"
 
 
-def look(content: bytes) -> FileFormat:
+def detect_format(content: bytes) -> FileFormat:
     if not content:
         return EMPTY
     head = content[:HEAD_BYTES]
@@ -145,10 +157,6 @@ def _by_frames(head: bytes) -> FileFormat | None:
     return _MP3 if head[1] & 0xE0 == 0xE0 and layer and rate not in (0, 15) else None
 
 
-_MAX_SEGMENTS = 2_000
-_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the JPEG segments that contain the size
-
-
 def measure_picture(mime: str, content: bytes) -> tuple[int, int]:
     """Return the width and height that a picture's header states; zeros when that is cut off or invalid."""
     try:
@@ -194,11 +202,6 @@ def _measure_jpeg(content: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-# Larger ones are refused by some providers, and so would be every later request of the conversation.
-MAX_SHOWN_BYTES = 5_000_000
-MAX_SIDE_PIXELS = 8_000
-
-
 def find_picture_problem(form: FileFormat, content: bytes, max_pixels: int) -> str:
     """Return why no model can be shown a picture; empty when one can."""
     width, height = measure_picture(form.mime, content)
@@ -212,15 +215,6 @@ def find_picture_problem(form: FileFormat, content: bytes, max_pixels: int) -> s
     elif len(content) > MAX_SHOWN_BYTES:
         too_large = f"is larger than {MAX_SHOWN_BYTES // 1_000_000} MB"
     return f"the picture {too_large}; please send a smaller one" if too_large else ""
-
-
-TOO_MANY = "no more than"
-"""Start of the problem text of files beyond a limit, which is reported once for all of them."""
-_MAX_NAMES = 5
-_UNSUPPORTED = {"audio": "I cannot listen to audio yet", "video": "I cannot watch videos yet"}
-_OFFLINE = "pocketsphinx"
-_NO_VISION = "The current model cannot see pictures"
-_NAMES_PLACEHOLDER = "\0"  # placeholder for the names; never occurs in text
 
 
 def notice(files: Sequence[Media], *, sees: bool) -> str:

@@ -19,6 +19,18 @@ RATIO_COUNTS_FROM_BYTES = 2_000_000
 MAX_TAG_BYTES = 1_000_000
 SWELLS = "it unpacks to far more data than a document of its size"
 _CHUNK_BYTES = 65_536
+_MAX_COLUMNS = 200  # gaps beyond this are not kept
+_MAX_SHEETS = 1_000
+_MAX_RELATIONS = 10_000
+_MAX_STRINGS = 500_000
+_MAX_STRING_CHARS = 20_000_000
+_MAX_LISTED = 50
+_WORKBOOK = "Excel workbook"
+_SLIDES = "ppt/slides/slide"
+_BREAKS = {"p": "\n", "h": "\n", "tab": "\t", "br": "\n", "line-break": "\n", "s": " ", "tc": "\t", "tr": "\n"}
+_CELLS = {"p": " ", "table-cell": "\t", "table-row": "\n"}
+_WORD_PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml", "word/comments.xml")
+_MANIFEST = "META-INF/manifest.xml"
 _DAMAGED = "it is damaged"
 Event = tuple[Literal["start", "end", "text"], str, dict[str, str]]
 """The start or end of an element with its name, without a prefix, and its attributes; or text."""
@@ -105,13 +117,6 @@ def _refuse(*_declared: object) -> NoReturn:
     raise UnreadableFile("it declares XML entities, which normal documents do not")
 
 
-_MAX_COLUMNS = 200  # gaps beyond this are not kept
-_MAX_SHEETS = 1_000
-_MAX_RELATIONS = 10_000
-_MAX_STRINGS = 500_000
-_MAX_STRING_CHARS = 20_000_000
-
-
 def _read_sheets(package: Package, words: WordCollector) -> None:
     strings = _read_shared_strings(package) if "xl/sharedStrings.xml" in package else []
     sheets: list[tuple[str, str]] = []  # titles in tab order, with the name of their relation
@@ -185,15 +190,6 @@ def _read_column(cell: str) -> int:
             break
         number = number * 26 + ord(letter) - 64
     return number
-
-
-_MAX_LISTED = 50
-_WORKBOOK = "Excel workbook"
-_SLIDES = "ppt/slides/slide"
-_BREAKS = {"p": "\n", "h": "\n", "tab": "\t", "br": "\n", "line-break": "\n", "s": " ", "tc": "\t", "tr": "\n"}
-_CELLS = {"p": " ", "table-cell": "\t", "table-row": "\n"}
-_WORD_PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml", "word/comments.xml")
-_MANIFEST = "META-INF/manifest.xml"
 
 
 def read_zip(file: BinaryIO, words: WordCollector) -> Reading:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import structlog
 
-from gateway.media.kinds import look
+from gateway.media.kinds import detect_format
 from gateway.messages import Media, MediaKind, Part, Text
 from gateway.platforms.markdown import find_fences
 from gateway.store import media, transcripts
@@ -24,6 +24,11 @@ from tools.builtin.speech import NoSpeech, SpeechEngines
 from tools.errors import ToolFailed
 from tools.media import MediaRefused, MediaRoots, open_media
 
+log = structlog.get_logger()
+
+MAX_FILES = 10
+Fetch = Callable[[Turn, str, int], Awaitable[bytes | None]]
+"""Returns a file of the sender's workplace, up to a size, where that is not on this machine. Raises FileRefused."""
 _MARK = "MEDIA:"
 _MEDIA_LINE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(?:\*\*)?MEDIA:")
 _IMAGE = re.compile(r"(?<!\\)!\[(?P<alt>[^\[\]\n]*+)\]\((?P<target><[^<>\n]*+>|(?:[^()\n]++|\([^()\n]*+\))*+)\)")
@@ -32,7 +37,7 @@ _INLINE_CODE = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\n\s*\n).)*?(?<!`)\1(?!`)", re.
 _NOT_A_LINE_BREAK = re.compile(r"[^\n]")
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:|//|#|/media/[0-9a-f]{64}\b", re.IGNORECASE)
 _QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">"}
-_MAX_TITLE_CHARS = 500
+_MAX_NAME_CHARS, _MAX_TITLE_CHARS = 100, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,7 @@ class Naming:
     alt: str = ""  # the alternative text of an image inside a link
 
 
-def named_in(text: str) -> list[Naming]:
+def find_named_files(text: str) -> list[Naming]:
     """Return the local files named in a text, in order. Pictures on the web and the like are not included."""
     if _MARK not in text and "![" not in text:
         return []
@@ -58,7 +63,7 @@ def named_in(text: str) -> list[Naming]:
     return found
 
 
-def with_words(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
+def replace_names(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
     """Replace the names of files by these words; drop a line that becomes empty."""
     parts: list[str] = []
     at = 0
@@ -75,9 +80,9 @@ def with_words(text: str, replaced: Sequence[tuple[Naming, str]]) -> str:
     return "".join((*parts, text[at:])).strip("\n")
 
 
-def without_paths(text: str) -> str:
+def hide_paths(text: str) -> str:
     """Return an unfinished answer with the names of its files instead of their paths."""
-    return with_words(text, [(naming, f"📎 {os.path.basename(naming.path)}") for naming in named_in(text)])
+    return replace_names(text, [(naming, f"📎 {os.path.basename(naming.path)}") for naming in find_named_files(text)])
 
 
 def _blank_code(text: str) -> str:
@@ -91,13 +96,13 @@ def _blank_code(text: str) -> str:
 
 def _find_in_line(line: str, outside_code: str, at: int) -> Iterator[Naming]:
     if marked := _MEDIA_LINE.match(outside_code):
-        if path := _plain(line[marked.end() :].strip().removesuffix("**")):
+        if path := _read_path(line[marked.end() :].strip().removesuffix("**")):
             yield Naming(start=at, end=at + len(line), path=path, is_line=True)
         return
     for image in _IMAGE.finditer(outside_code):
         target = line[slice(*image.span("target"))].strip()
         titled = _TITLE.search(target, max(0, len(target) - _MAX_TITLE_CHARS))
-        path = _plain(target[: titled.start()] if titled else target, is_link=True)
+        path = _read_path(target[: titled.start()] if titled else target, is_link=True)
         if path and line.strip() == line[slice(*image.span())]:
             yield Naming(start=at, end=at + len(line), path=path, is_line=True)
         elif path:
@@ -105,7 +110,7 @@ def _find_in_line(line: str, outside_code: str, at: int) -> Iterator[Naming]:
             yield Naming(start=at + image.start(), end=at + image.end(), path=path, alt=alt)
 
 
-def _plain(path: str, *, is_link: bool = False) -> str:
+def _read_path(path: str, *, is_link: bool = False) -> str:
     """Return the bare path; empty when it is not a local file."""
     if len(path) > 1 and path[-1] == _QUOTES.get(path[0]):
         path = path[1:-1].strip()
@@ -114,16 +119,6 @@ def _plain(path: str, *, is_link: bool = False) -> str:
     if path[:5].lower() == "file:":
         path, is_link = re.sub(r"^file:(?://(?:localhost)?(?=/))?", "", path, flags=re.IGNORECASE), True
     return unquote(path) if is_link else path
-
-
-log = structlog.get_logger()
-
-MAX_FILES = 10
-_MAX_NAME_CHARS = 100
-
-
-Fetch = Callable[[Turn, str, int], Awaitable[bytes | None]]
-"""Returns a file of the sender's workplace, up to a size, where that is not on this machine. Raises FileRefused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +157,12 @@ class Enclosures:
             return []
 
     async def _enclose_named(self, turn: Turn, parts: Sequence[Part]) -> tuple[Part, ...]:
-        named = [named_in(part.text) if isinstance(part, Text) else [] for part in parts]
+        named = [find_named_files(part.text) if isinstance(part, Text) else [] for part in parts]
         if not any(named):
             return tuple(parts)
         known = await self.db.read(lambda tx: media.list_files(tx, turn.session_id))
         packing = _Packing(self, turn, self._roots(turn), self.home(turn), known)
-        words = [await packing.words(part, namings) for part, namings in zip(parts, named, strict=True)]
+        words = [await packing.replace_in(part, namings) for part, namings in zip(parts, named, strict=True)]
         return (*(part for part in words if part != Text()), *packing.packed.values())
 
     def _roots(self, turn: Turn) -> MediaRoots:
@@ -189,9 +184,9 @@ def _find_made(tx: Transaction, turn: Turn) -> list[Media]:
     return list({part.sha256: replace(part, to_chat=False) for part in made if part.to_chat}.values())[:MAX_FILES]
 
 
-def what_it_is(content: bytes, name: str) -> tuple[MediaKind, str]:
+def detect_type(content: bytes, name: str) -> tuple[MediaKind, str]:
     """Return a file's kind and MIME type by its first bytes; the name only distinguishes kinds of text and archives."""
-    form = look(content)
+    form = detect_format(content)
     if form.kind != "file":
         return form.kind, form.mime
     guessed = mimetypes.guess_type(name)[0] or form.mime
@@ -209,11 +204,11 @@ class _Packing:
     known: Sequence[Media]
     packed: dict[str, Media] = field(default_factory=dict)
 
-    async def words(self, part: Part, namings: Sequence[Naming]) -> Part:
+    async def replace_in(self, part: Part, namings: Sequence[Naming]) -> Part:
         """Return the part without the files that are sent, and with a sentence for each that is not."""
         if not isinstance(part, Text) or not namings:
             return part
-        return Text(text=with_words(part.text, [(naming, await self._pack(naming)) for naming in namings]))
+        return Text(text=replace_names(part.text, [(naming, await self._pack(naming)) for naming in namings]))
 
     async def _pack(self, naming: Naming) -> str:
         if naming.path in self.packed:
@@ -260,7 +255,7 @@ class _Packing:
                 content, name = self._read(f"{self.home}/{path[2:]}" if path.startswith("~/") else path)
         except MediaRefused as refusal:  # name it as the answer did: our own paths stay private
             raise MediaRefused(path, refusal.reason) from refusal
-        kind, mime = what_it_is(content, name)
+        kind, mime = detect_type(content, name)
         try:
             sha256 = self.rules.files.save(kind, content)
         except OSError as error:

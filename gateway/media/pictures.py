@@ -7,7 +7,7 @@ from pathlib import PurePath
 import structlog
 
 from agent_core.model import Model, look_at
-from gateway.media.kinds import find_picture_problem, look
+from gateway.media.kinds import detect_format, find_picture_problem
 from gateway.store import media
 from gateway.store.db.database import Database
 from gateway.store.media import MediaFiles
@@ -28,7 +28,7 @@ class StoredPictures:
     max_pixels: int
 
     async def save(self, content: bytes, name: str) -> Media:
-        form = look(content)
+        form = detect_format(content)
         if form.kind != "image":
             raise ToolFailed(f"{name} is not a picture but: {form.title}. PNG, JPEG, GIF and WebP can be seen.")
         if problem := form.problem or find_picture_problem(form, content, self.max_pixels):

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import structlog
 
-from gateway.media.kinds import Way, look
+from gateway.media.kinds import Way, detect_format
 from gateway.media.reading import Reading
 from tools.builtin.web import PageText
 from tools.url_guard import FetchedDocument
@@ -94,7 +94,7 @@ class WebPages:
     reader: DocumentReader
 
     async def read(self, page: FetchedDocument) -> PageText:
-        form = look(page.content)
+        form = detect_format(page.content)
         is_html = "html" in page.content_type or _HTML.match(page.content[:_HEAD_BYTES])
         if is_html and form.read_as == "text":
             address = page.url.replace("\n", "").encode("utf-8", "replace")

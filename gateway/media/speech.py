@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from gateway.media.kinds import look
+from gateway.media.kinds import detect_format
 from gateway.media.reader import run_child, write_temporary
 from gateway.store import media
 from gateway.store.db.database import Database
@@ -180,7 +180,7 @@ class Speech:
 
     async def transcribe(self, content: bytes, name: str) -> Transcript:
         """Return what is said in a recording; raises ToolFailed."""
-        form = look(content)
+        form = detect_format(content)
         if form.kind not in ("audio", "video"):
             raise ToolFailed(f"{name} is not a recording but: {form.title}.")
         problems = []
@@ -202,7 +202,7 @@ class Speech:
         if not words or self.db is None or self.files is None:
             raise ToolFailed("There is nothing in this text that can be read aloud.")
         sound = await self._read_aloud(words, voice or self.voice)
-        form = look(sound)
+        form = detect_format(sound)
         sha256 = await asyncio.to_thread(self.files.save, "audio", sound)
         name = f"voice.{ {'audio/ogg': 'ogg', 'audio/mpeg': 'mp3'}.get(form.mime, 'wav') }"
         made = Media(kind="audio", name=name, mime=form.mime, form=form.title, size_bytes=len(sound), sha256=sha256)
@@ -217,7 +217,7 @@ class Speech:
         for reader, wanted in attempts:
             try:
                 sound = await reader.read_aloud(words, wanted)
-                if look(sound).kind != "audio":
+                if detect_format(sound).kind != "audio":
                     raise ToolFailed("the answer is no sound")
                 return await _as_voice_note(sound)
             except ToolFailed as error:

@@ -13,7 +13,7 @@ import structlog
 
 from gateway.clock import now_ms
 from gateway.errors import DeliveryInDoubt, DeliveryRejected, GatewayError, PlatformUnavailable
-from gateway.media.outgoing import without_paths
+from gateway.media.outgoing import hide_paths
 from gateway.messages import Address, OutboundMessage, Text
 from gateway.outbound.progress import DraftContent, draft_markdown
 from gateway.platforms.base import DraftStyle, KnownMessages, ShowsDrafts
@@ -131,7 +131,7 @@ class Drafts:
         is_kept = not state.style.fades
         if is_kept and not draft.message_id:
             await self.db.write_when_possible(lambda tx: drafts.begin(tx, draft))
-        text = without_paths(content.text)
+        text = hide_paths(content.text)
         message = _message(draft, draft_markdown(content.head, text, state.style.max_units))
         platform.rate_limits.record_send(state.address.chat)
         state.is_in_doubt = True

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_core.conversation import ToolCall, assistant, tool_result, user
-from gateway.media.outgoing import MAX_FILES, Enclosures, what_it_is
+from gateway.media.outgoing import MAX_FILES, Enclosures, detect_type
 from gateway.messages import Media, Part, Text, text_of
 from gateway.store import media, sessions, transcripts, turns
 from gateway.store.db.connection import Transaction
@@ -162,7 +162,7 @@ async def test_where_no_files_can_be_sent_the_words_stay(enclosures: Enclosures)
     ],
 )
 def test_what_a_file_is_sent_as_is_told_by_its_bytes(content: bytes, name: str, expected: tuple[str, str]) -> None:
-    assert what_it_is(content, name) == expected
+    assert detect_type(content, name) == expected
 
 
 # What is not.

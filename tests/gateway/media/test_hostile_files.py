@@ -13,7 +13,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile
 
 import pytest
 
-from gateway.media.kinds import Way, look
+from gateway.media.kinds import Way, detect_format
 from gateway.media.reader import DocumentReader
 from gateway.media.reading import Reading
 from tests.gateway.media import samples
@@ -186,7 +186,7 @@ def test_a_hostile_file_costs_no_more_than_the_limits_and_gets_words(
     tmp_path: Path, make: Callable[[], bytes], words: str | None
 ) -> None:
     content = make()
-    way = look(content).read_as
+    way = detect_format(content).read_as
     assert way in ("pdf", "zip")
     outcome = run_child(tmp_path, content, way)
     assert outcome.memory_bytes < READER.memory_mb * 1_000_000
@@ -246,7 +246,7 @@ def test_three_hundred_broken_files_break_nothing(tmp_path: Path) -> None:
     for number, content in enumerate(mutations(300)):
         path = tmp_path / f"{number}"
         path.write_bytes(content)
-        if (way := look(content).read_as) in ("pdf", "zip"):
+        if (way := detect_format(content).read_as) in ("pdf", "zip"):
             paths.append((str(path), way))
     assert len(paths) > 200  # of the others nothing is read
     script = (

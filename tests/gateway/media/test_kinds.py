@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from gateway.media import kinds
-from gateway.media.kinds import look
+from gateway.media.kinds import detect_format
 from tests.gateway.media import samples
 
 
@@ -69,6 +69,6 @@ KINDS: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("content", "title"), KINDS.values(), ids=KINDS)
 def test_a_file_is_what_its_bytes_say_and_has_words_if_it_cannot_be_read(content: bytes, title: str) -> None:
-    form = look(content)
+    form = detect_format(content)
     assert form.title == title
     assert form.read_as or form.kind != "file" or form.problem

@@ -2,12 +2,12 @@
 
 import pytest
 
-from gateway.media.outgoing import named_in, with_words, without_paths
+from gateway.media.outgoing import find_named_files, hide_paths, replace_names
 
 
 def left(text: str) -> str:
     """The text when every file that it names is sent."""
-    return with_words(text, [(naming, "") for naming in named_in(text)])
+    return replace_names(text, [(naming, "") for naming in find_named_files(text)])
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def left(text: str) -> str:
     ],
 )
 def test_a_file_that_is_named_is_taken_out_of_the_text(text: str, path: str) -> None:
-    assert [naming.path for naming in named_in(text)] == [path]
+    assert [naming.path for naming in find_named_files(text)] == [path]
     assert left(text) == ""
     assert left(f"before\n\n{text}\n\nafter") == "before\n\nafter"
 
@@ -71,18 +71,18 @@ def test_a_file_that_is_named_is_taken_out_of_the_text(text: str, path: str) -> 
     ],
 )
 def test_code_quotes_links_and_pictures_on_the_web_stay_text(text: str) -> None:
-    assert named_in(text) == []
-    assert with_words(text, []) == text
+    assert find_named_files(text) == []
+    assert replace_names(text, []) == text
 
 
 def test_while_an_answer_grows_its_files_are_named_without_their_paths() -> None:
     text = "Here it is:\nMEDIA:/srv/reports/plot.png\nand ![the other](out/b.png) too; `MEDIA:/x/y` is code"
-    assert without_paths(text) == "Here it is:\n📎 plot.png\nand 📎 b.png too; `MEDIA:/x/y` is code"
+    assert hide_paths(text) == "Here it is:\n📎 plot.png\nand 📎 b.png too; `MEDIA:/x/y` is code"
 
 
 def test_code_ends_where_it_ends() -> None:
     text = "`a` ![b](c.png) `d`\n```\nMEDIA:x\n```\nMEDIA:y.png\n`open\n\n![e](f.png)"
-    assert [naming.path for naming in named_in(text)] == ["c.png", "y.png", "f.png"]
+    assert [naming.path for naming in find_named_files(text)] == ["c.png", "y.png", "f.png"]
 
 
 def test_several_lines_leave_no_hole() -> None:
@@ -97,8 +97,8 @@ def test_a_picture_within_words_leaves_the_words() -> None:
 
 
 def test_words_take_the_place_of_what_is_not_sent() -> None:
-    [naming] = named_in("a\nMEDIA:b.png\nc")
-    assert with_words("a\nMEDIA:b.png\nc", [(naming, "It is gone.")]) == "a\nIt is gone.\nc"
+    [naming] = find_named_files("a\nMEDIA:b.png\nc")
+    assert replace_names("a\nMEDIA:b.png\nc", [(naming, "It is gone.")]) == "a\nIt is gone.\nc"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from gateway.media.kinds import find_picture_problem, look, measure_picture
+from gateway.media.kinds import detect_format, find_picture_problem, measure_picture
 from tests.gateway.media import samples
 
 MADE = {"png": samples.png, "jpeg": samples.jpeg, "gif": samples.gif, "webp": samples.webp}
@@ -14,14 +14,14 @@ MADE = {"png": samples.png, "jpeg": samples.jpeg, "gif": samples.gif, "webp": sa
 @pytest.mark.parametrize("kind", MADE)
 def test_the_size_is_read_from_the_header(kind: str) -> None:
     content = MADE[kind](640, 480)
-    assert measure_picture(look(content).mime, content) == (640, 480)
+    assert measure_picture(detect_format(content).mime, content) == (640, 480)
 
 
 @pytest.mark.parametrize("kind", MADE)
 def test_a_header_cut_anywhere_is_no_picture_or_its_size(kind: str) -> None:
     whole = MADE[kind](640, 480)
     for length in range(13, len(whole)):
-        assert measure_picture(look(whole).mime, whole[:length]) in ((0, 0), (640, 480))
+        assert measure_picture(detect_format(whole).mime, whole[:length]) in ((0, 0), (640, 480))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_no_change_of_a_header_breaks_the_look_at_it(kind: str) -> None:
         content = bytearray(MADE[kind](640, 480))
         for _ in range(dice.randint(1, 6)):
             content[dice.randrange(len(content))] = dice.randrange(256)
-        form = look(bytes(content))
+        form = detect_format(bytes(content))
         if form.kind == "image" and not form.problem:
             assert min(measure_picture(form.mime, bytes(content))) >= 0
 
@@ -77,5 +77,5 @@ def test_no_change_of_a_header_breaks_the_look_at_it(kind: str) -> None:
 )
 def test_no_model_is_shown_what_its_provider_may_refuse(width: int, height: int, problem: str) -> None:
     content = samples.jpeg(width, height)
-    assert problem in find_picture_problem(look(content), content, 50_000_000)
-    assert bool(find_picture_problem(look(content), content, 50_000_000)) == bool(problem)
+    assert problem in find_picture_problem(detect_format(content), content, 50_000_000)
+    assert bool(find_picture_problem(detect_format(content), content, 50_000_000)) == bool(problem)

@@ -8,7 +8,7 @@ from typing import BinaryIO, ClassVar
 
 import pytest
 
-from gateway.media.kinds import Way, look
+from gateway.media.kinds import Way, detect_format
 from gateway.media.reader import CHILDREN_AT_ONCE, DocumentReader
 from gateway.media.reading import Reading
 from tests.gateway.media import samples
@@ -25,7 +25,7 @@ async def read(folder: Path, content: bytes, reader: DocumentReader | None = Non
     """As the gateway does: by its bytes, from a file without a name worth anything."""
     file = folder / "0a1b"
     file.write_bytes(content)
-    return await (reader or DocumentReader()).read(file, look(content).read_as)
+    return await (reader or DocumentReader()).read(file, detect_format(content).read_as)
 
 
 WORDS: dict[str, tuple[bytes, str, str]] = {

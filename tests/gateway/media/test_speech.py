@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from agent_core.conversation import Message
 from agent_core.provenance import read_provenance
-from gateway.media.kinds import look
+from gateway.media.kinds import detect_format
 from gateway.media.speech import (
     Recogniser,
     Speech,
@@ -290,7 +290,7 @@ async def test_the_tools_speak_and_transcribe(
     assert isinstance(result, tuple)
     note = result[1]
     assert isinstance(note, Media)
-    assert (note.to_chat, look(files.load(note) or b"").kind) == (True, "audio")
+    assert (note.to_chat, detect_format(files.load(note) or b"").kind) == (True, "audio")
     (tmp_path / "project" / "clip.wav").write_bytes(recorded("lights"))
     found = await transcription_tool(speech).run('{"path": "clip.wav"}', context)
     assert found == {"text": "turn the lights off", "transcribed_by": "whisper-1"}

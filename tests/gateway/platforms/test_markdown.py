@@ -277,11 +277,11 @@ def test_columns_are_as_wide_as_people_see_them() -> None:
 def test_the_parser_is_imported_with_the_first_markup_and_not_before() -> None:
     probe = """
 import sys
-from gateway.media.outgoing import named_in
+from gateway.media.outgoing import find_named_files
 from gateway.platforms.discord.formatting import PAGES as discord
 from gateway.platforms.slack.formatting import PAGES as slack
 from gateway.platforms.telegram.formatting import PAGES as telegram
-for make_pages in (discord.paginate, slack.paginate, telegram.paginate, named_in):
+for make_pages in (discord.paginate, slack.paginate, telegram.paginate, find_named_files):
     make_pages("plain text, 3 < 4, #5" * 500)
 print("markdown_it" in sys.modules)
 telegram.paginate("*marked*")

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from agent_core.tokens import estimate_text
-from gateway.media.kinds import MAX_SIDE_PIXELS, look, measure_picture
+from gateway.media.kinds import MAX_SIDE_PIXELS, detect_format, measure_picture
 from hermes_config.settings import BrowserSettings
 from tests.programs import needs
 from tests.tools.browser.site import Site, open_site
@@ -153,7 +153,7 @@ async def test_a_page_of_two_thousand_elements_is_read_in_parts(site: Site, user
 async def test_a_picture_shows_the_page(site: Site, user: User) -> None:
     await user.open(site.url("/form"))
     assert "It goes to the chat" in await user.do("screenshot", send=True)
-    form = look(user.album.content)
+    form = detect_format(user.album.content)
     assert (form.kind, form.problem) == ("image", "")
     await user.open(site.url("/many"))
     assert "to_chat=False" in await user.do("screenshot", whole=True)
