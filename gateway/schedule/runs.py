@@ -4,8 +4,8 @@ The row of the occurrence and the inbox row are one transaction, and so are the 
 outbox and the end of the occurrence.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,10 @@ class RunStarter:
             address = find_address(tx, job, self.accounts)
         except JobRefused as refused:
             if cron.add_run(tx, job, due_ms, state="skipped", reason=str(refused)):
-                _tell_operator(tx, job, str(refused))
+                job = replace(job, next_ms=schedule_of(job).next_after(now_ms()))
+                text = _describe_failure(job, cron.count_failure(tx, job.id), str(refused))
+                if text:  # there is no chat to tell
+                    outbox.notify_operator(tx, text)
             return None
         is_late = now_ms() - due_ms > LATE_MS
         run = cron.add_run(tx, job, due_ms, state="queued", is_late=is_late, address=address)
@@ -152,7 +155,7 @@ def conclude(
             outbox.notify_operator(tx, text)
     elif not failed:
         is_silent = is_nothing_to_tell(parts)
-        said = [] if is_silent else [*_mark_late(job, run), *_mark_recovered(job), *parts]
+        said = [] if is_silent else [*_introduce(job, run), *parts]
         if is_silent or run.address is None:
             cron.count_success(tx, run.job_id)  # otherwise when it has arrived
     address, outbox_id = run.address, None
@@ -168,16 +171,13 @@ def is_nothing_to_tell(parts: Sequence[Part]) -> bool:
     return text.startswith(SILENT) or text.endswith(SILENT)
 
 
-def _mark_late(job: Job | None, run: JobRun) -> list[Part]:
-    if not run.is_late:
-        return []
-    due = format_time(run.due_ms, job.timezone if job else "UTC")
-    return [Text(text=f"_Late: this was due {due}, when Hermes was not running._\n")]
-
-
-def _mark_recovered(job: Job | None) -> list[Part]:
-    failures = job.failures if job else 0
-    return [Text(text=f"_It failed {failures} times before this._\n")] if failures > 1 else []
+def _introduce(job: Job | None, run: JobRun) -> Iterator[Part]:
+    """Yield what the reader of an answer should know first."""
+    if run.is_late:
+        due = format_time(run.due_ms, job.timezone if job else "UTC")
+        yield Text(text=f"_Late: this was due {due}, when Hermes was not running._\n")
+    if job is not None and job.failures > 1:
+        yield Text(text=f"_It failed {job.failures} times before this._\n")
 
 
 def _describe_failure(job: Job, failure: cron.Failure, reason: str) -> str:
@@ -195,15 +195,6 @@ def _describe_failure(job: Job, failure: cron.Failure, reason: str) -> str:
         else f"It runs again {format_time(job.next_ms or 0, job.timezone)}."
     )
     return f'The job “{job.name}” failed: {reason}\n{then} To run it now: /cron run "{job.name}"'
-
-
-def _tell_operator(tx: Transaction, job: Job, reason: str) -> None:
-    """Count a run that could not begin as a failure. There is no chat to tell, so the operator is told."""
-    failure = cron.count_failure(tx, job.id)
-    if failure.is_paused:
-        outbox.notify_operator(tx, f"The job {job.name!r} is paused after {failure.count} failures: {reason}.")
-    elif failure.count == 1:
-        outbox.notify_operator(tx, f"The job {job.name!r} did not run: {reason}.")
 
 
 def save_locally(folder: Path, run: JobRun, parts: Sequence[Part]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -19,68 +19,47 @@ log = structlog.get_logger()
 _FROM_SETTINGS = Author(source="config")
 
 
-@dataclass(slots=True)
-class SyncReport:
-    changed: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-
-async def sync_jobs(db: Database, book: JobBook, entries: Sequence[str], changes: Changes) -> SyncReport:
-    """Store the jobs of the settings, and tell the operator which were refused and which are gone from the file."""
-
-    def unit(tx: Transaction) -> SyncReport:
-        report = sync(tx, book, entries)
-        for problem in report.problems:
-            outbox.notify_operator(tx, problem)
-        return report
-
+async def sync_jobs(db: Database, book: JobBook, entries: Sequence[str], changes: Changes) -> list[str]:
+    """Store the jobs of the settings; return which were refused and which are gone, as the operator is told."""
     if not entries and not await db.read(cron.list_from_settings):
-        return SyncReport()
-    report = await db.write_when_possible(unit)
-    for line in report.changed:
-        log.info("job of the settings", change=line)
-    for line in report.problems:
-        log.warning("job of the settings", problem=line)
+        return []
+    problems = await db.write_when_possible(lambda tx: _sync(tx, book, entries))
+    for problem in problems:
+        log.warning("job of the settings", problem=problem)
     changes.notify("schedule")
-    return report
+    return problems
 
 
-def sync(tx: Transaction, book: JobBook, entries: Sequence[str]) -> SyncReport:
-    report = SyncReport()
+def _sync(tx: Transaction, book: JobBook, entries: Sequence[str]) -> list[str]:
+    problems: list[str] = []
     named = {str(json.loads(entry)["name"]).strip().lower(): entry for entry in entries}
     for job in cron.list_from_settings(tx):
         if job.name.lower() not in named and job.status_reason != REMOVED:
             cron.pause(tx, job.id, REMOVED)
-            report.problems.append(
-                f"The job {job.name!r} is paused: {REMOVED}. To delete it: hermes cron remove {job.id}"
-            )
+            problems.append(f"The job {job.name!r} is paused: {REMOVED}. To delete it: hermes cron remove {job.id}")
     for entry in named.values():
-        _take(tx, book, entry, report)
-    return report
+        try:
+            _store(tx, book, entry)
+        except JobRefused as refused:
+            name = json.loads(entry)["name"]
+            problems.append(f"The job {name!r} in config.yaml was not accepted: {refused}")
+    for problem in problems:
+        outbox.notify_operator(tx, problem)
+    return problems
 
 
-def _take(tx: Transaction, book: JobBook, entry: str, report: SyncReport) -> None:
-    data = json.loads(entry)
-    name = " ".join(data["name"].split())
-    known = next(
-        (job for job in cron.list_jobs(tx, _FROM_SETTINGS.person_id) if job.name.lower() == name.lower()), None
-    )
+def _store(tx: Transaction, book: JobBook, entry: str) -> None:
+    """Make or change the job of an entry, unless it is as in the file already. Raises JobRefused."""
+    wish = _read_wish(json.loads(entry), book.options.timezone)
+    name = " ".join(str(wish.name).split()).lower()
+    known = next((job for job in cron.list_jobs(tx, _FROM_SETTINGS.person_id) if job.name.lower() == name), None)
     if known is not None and known.source == "config" and known.definition == entry and known.status_reason != REMOVED:
         return
-    try:
-        wish = _read_wish(data, book.options.timezone)
-        if known is None:
-            job = book.create(tx, _FROM_SETTINGS, wish)
-            report.changed.append(f"{name} is new")
-        else:
-            job = book.edit(tx, _FROM_SETTINGS, known.id, wish)
-            report.changed.append(f"{name} is as in the file")
-    except JobRefused as refused:
-        report.problems.append(f"The job {name!r} in config.yaml was not accepted: {refused}")
-        return
+    job = book.edit(tx, _FROM_SETTINGS, known.id, wish) if known else book.create(tx, _FROM_SETTINGS, wish)
     if job.status_reason == REMOVED:
         job = replace(job, status="active", status_reason="")
     cron.update(tx, replace(job, source="config", definition=entry))
+    log.info("job of the settings", name=job.name, new=known is None)
 
 
 def _read_wish(data: dict[str, Any], timezone: str) -> JobWish:

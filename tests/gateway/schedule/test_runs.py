@@ -13,6 +13,7 @@ from gateway.policies.budgets import Amount, Budgets
 from gateway.schedule.book import AT_TERMINAL, JobWish
 from gateway.schedule.runs import recover
 from gateway.schedule.targets import JobRefused
+from gateway.schedule.times import format_time
 from gateway.store import chats, cron, inbox, memories, outbox, sessions, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
@@ -180,7 +181,8 @@ async def test_nowhere_to_deliver_is_told_to_the_operator(stage: Stage) -> None:
     run = (await stage.runs(job))[-1]
     assert (run.state, run.reason) == ("skipped", "there is no home channel on Pigeon; /sethome in a chat sets it")
     (notice,) = await stage.small.db.read(outbox.recent)
-    assert "'N' did not run: there is no home channel" in notice.text
+    assert "“N” failed: there is no home channel" in notice.text
+    assert f"It runs again {format_time(stage.clock.ms + HOUR, 'UTC')}" in notice.text
 
 
 async def test_a_job_whose_owner_lost_access_is_paused(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.changes import Changes
 from gateway.schedule.book import AT_TERMINAL, JobWish
-from gateway.schedule.sync import SyncReport, sync_jobs
+from gateway.schedule.sync import sync_jobs
 from gateway.schedule.targets import JobRefused
 from gateway.store import chats, cron, outbox
 from gateway.store.cron import Job
@@ -34,7 +34,7 @@ async def clock(db: Database, monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     return FakeClock().install(monkeypatch)
 
 
-async def sync(db: Database, *entries: Mapping[str, object]) -> SyncReport:
+async def sync(db: Database, *entries: Mapping[str, object]) -> list[str]:
     settings = Settings.model_validate({"cron": list(entries)})
     return await sync_jobs(db, BOOK, settings.cron, Changes())
 
@@ -45,16 +45,16 @@ async def jobs(db: Database) -> dict[str, Job]:
 
 async def test_a_job_without_a_destination_waits_for_a_home_channel(db: Database) -> None:
     await db.write(lambda tx: tx.execute("UPDATE chats SET home_ms = NULL"))
-    [problem] = (await sync(db, DAILY)).problems
+    [problem] = await sync(db, DAILY)
     assert "There is no home channel anywhere yet" in problem
     assert await jobs(db) == {}
     await db.write(lambda tx: chats.set_home(tx, ACCOUNT, "home"))
-    assert (await sync(db, DAILY)).changed == ["Daily is new"]
+    assert await sync(db, DAILY) == []
     assert (await jobs(db))["Daily"].deliver == "home"
 
 
 async def test_the_file_is_taken_over_once_and_its_edits_win(db: Database, clock: FakeClock) -> None:
-    assert (await sync(db, DAILY, OVEN)).changed == ["Daily is new", "Oven is new"]
+    assert await sync(db, DAILY, OVEN) == []
     before = await jobs(db)
     assert (before["Daily"].deliver, before["Daily"].timezone, before["Daily"].person_id) == (
         "home",
@@ -63,10 +63,9 @@ async def test_the_file_is_taken_over_once_and_its_edits_win(db: Database, clock
     )
     assert (before["Oven"].deliver, before["Oven"].repeats) == ("local", 5)
     clock.ms += 10 * 60_000
-    assert await sync(db, DAILY, OVEN) == SyncReport()
+    assert await sync(db, DAILY, OVEN) == []
     assert await jobs(db) == before  # an interval is not begun anew by a restart
-    changed = await sync(db, DAILY | {"prompt": "Be brief", "timezone": "Asia/Tokyo"}, OVEN)
-    assert changed.changed == ["Daily is as in the file"]
+    assert await sync(db, DAILY | {"prompt": "Be brief", "timezone": "Asia/Tokyo"}, OVEN) == []
     after = (await jobs(db))["Daily"]
     assert (after.id, after.prompt, after.timezone) == (before["Daily"].id, "Be brief", "Asia/Tokyo")
     await sync(db, DAILY, OVEN)
@@ -75,11 +74,11 @@ async def test_the_file_is_taken_over_once_and_its_edits_win(db: Database, clock
 
 async def test_a_removed_job_is_paused_and_reported_and_comes_back(db: Database) -> None:
     await sync(db, DAILY, OVEN)
-    report = await sync(db, OVEN)
-    assert "'Daily' is paused: it was removed from config.yaml" in report.problems[0]
-    assert report.problems[0] in [notice.text for notice in await db.read(outbox.recent)]
+    [problem] = await sync(db, OVEN)
+    assert "'Daily' is paused: it was removed from config.yaml" in problem
+    assert problem in [notice.text for notice in await db.read(outbox.recent)]
     assert (await jobs(db))["Daily"].status == "paused"
-    assert (await sync(db, OVEN)).problems == []
+    assert await sync(db, OVEN) == []
     await sync(db, DAILY, OVEN)
     back = (await jobs(db))["Daily"]
     assert (back.status, back.next_ms is not None) == ("active", True)
@@ -122,12 +121,12 @@ async def test_a_job_of_the_same_name_belongs_to_the_file_from_then_on(db: Datab
 async def test_a_bad_entry_is_reported_and_the_others_and_the_older_one_stay(
     db: Database, change: dict[str, Any], reason: str
 ) -> None:
-    report = await sync(db, DAILY | change, OVEN)
-    assert reason in report.problems[0]
+    [problem] = await sync(db, DAILY | change, OVEN)
+    assert reason in problem
     assert set(await jobs(db)) == {"Oven"}
     await sync(db, DAILY, OVEN)
     before = (await jobs(db))["Daily"]
-    assert reason in (await sync(db, DAILY | change, OVEN)).problems[0]
+    assert reason in (await sync(db, DAILY | change, OVEN))[0]
     assert (await jobs(db))["Daily"] == before
 
 
