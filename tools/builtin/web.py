@@ -47,11 +47,11 @@ def web_search_tool(engines: Sequence[SearchEngine]) -> Tool:
 
     async def web_search(
         query: Annotated[str, Field(description="Search words, as you would type them.", min_length=1)],
-        max_results: Annotated[int, Field(description="How many results to return.", ge=1, le=20)] = 8,
+        num_results: Annotated[int, Field(description="How many results to return.", ge=1, le=20)] = 10,
     ) -> dict[str, Any]:
         """Search the web. Returns titles, addresses and snippets. Use it for anything recent, or that you are not sure
         about, and name the sources in your answer."""
-        engine, results = await search_first(engines, query.strip()[:_MAX_QUERY_CHARS], max_results)
+        engine, results = await search_first(engines, query.strip()[:_MAX_QUERY_CHARS], num_results)
         if not results:
             return {"engine": engine, "results": [], "note": "Nothing was found. Try fewer or other words."}
         return {"engine": engine, "results": [asdict(result) for result in results]}

@@ -232,7 +232,7 @@ async def test_each_engine_is_asked_in_its_own_way(site: LoopbackWeb) -> None:
     second = firecrawl("k2", HERE, site.url("/firecrawl"))
     third = searxng(site.url("/"), UrlGuard())  # the owner has named it, so it may be a private address
     for engine in (first, second, third):
-        assert await search(engine, max_results=1) == {"engine": engine.name, "results": expected}
+        assert await search(engine, num_results=1) == {"engine": engine.name, "results": expected}
     assert [headers.get("x-api-key") for headers in site.headers] == ["k1", None, None]
     assert site.headers[1]["Authorization"] == "Bearer k2"
     assert site.posted[0]["search_queries"] == ["tea & milk"]
