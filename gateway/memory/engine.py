@@ -10,7 +10,7 @@ import structlog
 
 from agent_core.model import Model
 from gateway.changes import Changes
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, StoreUnavailable
 from gateway.memory.checks import explain_refusal, is_grounded
 from gateway.memory.files import MemoryFiles
 from gateway.memory.nudge import Nudge
@@ -25,6 +25,7 @@ from tools.provenance import PROJECT, Provenance
 log = structlog.get_logger()
 
 _LISTED_CHARS = 6_000
+_TRY_AGAIN_SECONDS = 5.0  # when the store could not be read
 _OWN_SHARE = 2 / 3  # of a memory's words that its user said, for it to count as theirs
 _NOBODY = "There is nobody here whose memory this could be. Nothing was changed."
 
@@ -82,7 +83,12 @@ class MemoryEngine:
         while True:
             await changed.wait()
             changed.clear()
-            await self.files.write_pending(self.db)
+            try:
+                await self.files.write_pending(self.db)
+            except StoreUnavailable as error:
+                log.warning("memory files not written", problem=str(error))
+                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+                changed.set()
 
     async def snapshot(self, session_id: str) -> str:
         """Return what the prompt of a session shows, with what was edited by hand."""

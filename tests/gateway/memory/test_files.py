@@ -1,5 +1,6 @@
 """The files follow the rows, and what people change in them by hand is taken over."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.changes import Changes
+from gateway.errors import StoreUnavailable
+from gateway.memory.engine import MemoryEngine
 from gateway.memory.files import MemoryFiles
 from gateway.store import chats, memories
 from gateway.store.db.connection import Transaction
@@ -178,3 +182,25 @@ async def test_the_memories_of_a_group_follow_it_to_its_new_id(db: Database, fil
     known = await db.read(lambda tx: memories.list_all(tx, new))
     assert {one.key: one.value for one in known} == {"day": "Friday", "start": "Monday"}
     assert sorted(file.stem for file in files.folder(new).iterdir()) == ["day", "start"]
+
+
+async def test_a_store_that_cannot_be_read_delays_the_files_and_ends_nothing(
+    db: Database, engine: MemoryEngine, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await db.write(lambda tx: memories.put(tx, ANN, "tea", "green", AGENT))
+    monkeypatch.setattr("gateway.memory.engine._TRY_AGAIN_SECONDS", 0)
+    read, is_written = files.write_pending, asyncio.Event()
+    problems = [StoreUnavailable("locked")]
+
+    async def write_pending(self: MemoryFiles, db: Database) -> None:
+        if problems:
+            raise problems.pop()
+        await read(db)
+        is_written.set()
+
+    monkeypatch.setattr(MemoryFiles, "write_pending", write_pending)
+    running = asyncio.create_task(engine.run(Changes()))
+    async with asyncio.timeout(60):
+        await is_written.wait()
+    running.cancel()
+    assert (files.folder(ANN) / "tea.json").exists()
