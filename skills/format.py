@@ -97,6 +97,15 @@ def read_skill_file(file: Path) -> str:
         raise NotASkill(f"{FILE_NAME} is not text in UTF-8") from None
 
 
+def read_text(file: Path, max_bytes: int) -> str | None:
+    """Return the content of a file; None when it is longer, no text, or not there."""
+    try:
+        content = file.read_bytes() if file.stat().st_size <= max_bytes else b"\0"
+        return None if b"\0" in content else content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
 @lru_cache(maxsize=2_000)  # parsing YAML takes a millisecond, and all skills are read for every list
 def parse_skill(text: str, *, fallback: str = "") -> ParsedSkill:
     """Read the text of a SKILL.md. `fallback` names the folder, for advice. Raises NotASkill."""

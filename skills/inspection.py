@@ -53,8 +53,18 @@ def inspect_folder(folder: Path) -> Inspection:
             findings.append(SkillFinding(file=".", rule="too-large", reason=limit, is_blocking=True))
             break
         findings += _look_at_name(name)
-        findings += _look_at_link(path, name) if not stat.S_ISREG(found.st_mode) else _look_at_content(path, name)
-    findings += _look_at_main(folder)
+        if path.is_symlink():
+            link = {"rule": "symlink", "reason": "it is a link to elsewhere", "excerpt": str(path.readlink())}
+            findings.append(SkillFinding(file=name, **link, is_blocking=True))
+        elif not stat.S_ISREG(found.st_mode):
+            reason = "it is no ordinary file"
+            findings.append(SkillFinding(file=name, rule="special-file", reason=reason, is_blocking=True))
+        else:
+            findings += _look_at_content(path, name)
+    try:
+        parse_skill(read_skill_file(folder / FILE_NAME), fallback=folder.name)
+    except (NotASkill, OSError) as error:
+        findings.append(SkillFinding(file=FILE_NAME, rule="not-a-skill", reason=str(error), is_blocking=True))
     return Inspection(files=tuple(sorted(files)), size_bytes=size, findings=tuple(findings))
 
 
@@ -72,19 +82,6 @@ def _look_at_name(name: str) -> Iterator[SkillFinding]:
     shown = name.encode("unicode_escape").decode() if not name.isprintable() else name
     if not name.isprintable() or any(one.rule == "hidden-unicode" for one in scan(name)):
         yield SkillFinding(file=shown, rule="odd-name", reason="its name has characters that cannot be seen")
-
-
-def _look_at_link(path: Path, name: str) -> Iterator[SkillFinding]:
-    if path.is_symlink():
-        yield SkillFinding(
-            file=name,
-            rule="symlink",
-            reason="it is a link to elsewhere",
-            excerpt=str(path.readlink()),
-            is_blocking=True,
-        )
-    else:
-        yield SkillFinding(file=name, rule="special-file", reason="it is no ordinary file", is_blocking=True)
 
 
 def _look_at_content(path: Path, name: str) -> Iterator[SkillFinding]:
@@ -105,10 +102,3 @@ def _look_at_content(path: Path, name: str) -> Iterator[SkillFinding]:
         yield SkillFinding(file=name, rule="long-text", reason=f"only its first {MAX_FILE_BYTES:,} bytes were read")
     for one in scan(text):
         yield SkillFinding(file=name, rule=one.rule, reason=one.reason, excerpt=one.excerpt)
-
-
-def _look_at_main(folder: Path) -> Iterator[SkillFinding]:
-    try:
-        parse_skill(read_skill_file(folder / FILE_NAME), fallback=folder.name)
-    except (NotASkill, OSError) as error:
-        yield SkillFinding(file=FILE_NAME, rule="not-a-skill", reason=str(error), is_blocking=True)

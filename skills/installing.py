@@ -10,7 +10,7 @@ from pathlib import Path
 from hermes_config.places import make_private
 from skills.changes import find_own, hash_folder, read_source, replace_folder
 from skills.fetching import CannotFetch, fetch_skill, parse_source
-from skills.format import parse_skill, read_skill_file
+from skills.format import parse_skill, read_skill_file, read_text
 from skills.inspection import Inspection, inspect_folder
 from skills.library import SkillLibrary, read_records
 from tools.url_guard import UrlGuard
@@ -97,7 +97,7 @@ def compare_folders(old: Path, new: Path) -> str:
     names = sorted({str(path.relative_to(root)) for root in (old, new) for path in root.rglob("*") if path.is_file()})
     parts: list[str] = []
     for name in names:
-        before, after = (_read(root / name) for root in (old, new))
+        before, after = (read_text(root / name, _MAX_COMPARED_BYTES) for root in (old, new))
         if before == after:
             continue
         if before is None or after is None:
@@ -142,12 +142,3 @@ async def _fetch(library: SkillLibrary, source: str, guard: UrlGuard) -> Quarant
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
-
-
-def _read(file: Path) -> str | None:
-    try:
-        content = file.read_bytes()
-        is_shown = b"\0" not in content and len(content) <= _MAX_COMPARED_BYTES
-        return content.decode("utf-8") if is_shown else None
-    except (OSError, ValueError):
-        return None

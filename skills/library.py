@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from skills.format import FILE_NAME, MAX_FILE_BYTES, Skill, load_skill, slugify
+from skills.format import FILE_NAME, MAX_FILE_BYTES, Skill, load_skill, read_text, slugify
 
 BUILTIN = Path(__file__).parent / "builtin"
 MAX_INDEX_BYTES = 5_600  # 1,400 tokens, as they are estimated
@@ -104,15 +104,10 @@ class SkillLibrary:
         if name not in known or not path.resolve().is_relative_to(skill.folder.resolve()) or not path.is_file():
             listed = f" It has: {', '.join(known[:20])}." if known else ""
             raise NoSuchSkill(f"The skill {skill.name} has no file {name!r}.{listed}")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise NoSuchSkill(f"{name} is larger than {MAX_FILE_BYTES:,} bytes.")
-        content = path.read_bytes()
-        try:
-            if b"\0" in content:
-                raise NoSuchSkill(f"{name} is not a text file.")
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise NoSuchSkill(f"{name} is not a text file.") from None
+        text = read_text(path, MAX_FILE_BYTES)
+        if text is None:
+            raise NoSuchSkill(f"{name} is not a text file of at most {MAX_FILE_BYTES:,} bytes.")
+        return text
 
     def describe_index(self) -> str:
         """Return names and descriptions for the prompt, shortened to fit; empty when there is no skill."""
