@@ -288,8 +288,9 @@ def _choose(question: str, options: Mapping[str, str], *, default: str = "") -> 
     """Ask for one of the options, by its number or its name."""
     names = list(options)
     click.echo(question)
+    width = max(map(len, names))
     for number, (name, text) in enumerate(options.items(), start=1):
-        click.echo(f"  {number}) {name:<10} {text}")
+        click.echo(f"  {number}) {name:<{width}}  {text}")
     chosen = default or names[0]
     while True:
         answer = str(click.prompt("Choice", default=str(names.index(chosen) + 1))).strip().lower()
