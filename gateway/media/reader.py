@@ -118,7 +118,7 @@ async def run_child(command: list[str], file: BinaryIO, *, timeout_seconds: floa
         start_new_session=True,
     )
     assert process.stdout is not None
-    answer = b""
+    answer = bytearray()
     try:
         async with asyncio.timeout(timeout_seconds):
             while chunk := await process.stdout.read(65_536):
@@ -130,7 +130,7 @@ async def run_child(command: list[str], file: BinaryIO, *, timeout_seconds: floa
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # it leads its own session
         await asyncio.shield(process.wait())
-    return answer
+    return bytes(answer)
 
 
 def write_temporary(content: bytes) -> BinaryIO:
