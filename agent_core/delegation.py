@@ -138,16 +138,12 @@ def open_task(task: DelegatedTask) -> list[Message]:
     return [system(f"{own.text}\n\n{_RULES}"), asked]
 
 
-async def _forget(number: int, result: DelegatedResult, last: Message | None) -> None:
-    pass
-
-
 async def run_tasks(
     perform: Callable[[int, TaskProgress], Awaitable[TurnOutcome]],
     total: int,
     call: ToolContext,
     rules: DelegationSettings,
-    finish: Callable[[int, DelegatedResult, Message | None], Awaitable[None]] = _forget,
+    finish: Callable[[int, DelegatedResult, Message | None], Awaitable[None]] | None = None,
 ) -> list[DelegatedResult]:
     """Run the tasks of a call, numbered from 1; return their results in order. Cancelling ends all of them.
 
@@ -165,7 +161,8 @@ async def run_tasks(
         progress.changed = changed
         async with slots:
             result, last = await _conclude(perform(number, progress), progress, rules)
-            await finish(number, result, last)
+            if finish is not None:
+                await finish(number, result, last)
         done.append(number)
         changed()
         return result

@@ -116,7 +116,7 @@ def edge_reader(guard: UrlGuard) -> SpeechReader:
         from edge_tts import Communicate
         from edge_tts.exceptions import EdgeTTSException
 
-        proxy = Proxy(guard, _allow)
+        proxy = Proxy(guard)
         port = await proxy.open_port()
         sound = b""
         try:
@@ -219,7 +219,8 @@ class Speech:
                 sound = await reader.read_aloud(words, wanted)
                 if detect_format(sound).kind != "audio":
                     raise ToolFailed("the answer is no sound")
-                return await _as_voice_note(sound)
+                is_voice_note = sound.startswith(b"OggS") and b"OpusHead" in sound[:200]  # as chat apps show it
+                return sound if is_voice_note or find_spec("av") is None else await _convert(sound, "opus", 60.0)
             except ToolFailed as error:
                 log.warning("text not read aloud", engine=reader.name, problem=str(error))
                 problems.append(str(error).rstrip("."))
@@ -264,15 +265,6 @@ def find_readers(key: str, voice: VoiceSettings, guard: UrlGuard, *, is_openai: 
     return tuple(engines)
 
 
-async def _as_voice_note(sound: bytes) -> bytes:
-    """Return OGG/Opus, which chat apps show as a voice note; what it is where it cannot be converted."""
-    if sound.startswith(b"OggS") and b"OpusHead" in sound[:200]:
-        return sound
-    if find_spec("av") is None:
-        return sound
-    return await _convert(sound, "opus", 60.0)
-
-
 async def _convert(content: bytes, way: str, timeout_seconds: float, named: str = "") -> bytes:
     limits = (str(ceil(timeout_seconds)), str(_CHILD_MEMORY_BYTES), named)
     command = [sys.executable, "-I", "-m", "gateway.media.audio", way, *limits]
@@ -288,7 +280,3 @@ async def _convert(content: bytes, way: str, timeout_seconds: float, named: str 
 
 def _headers(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-async def _allow(host: str) -> bool:
-    return True  # the guard decides
