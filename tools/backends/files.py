@@ -193,7 +193,7 @@ class HostFiles:
 
     def _list(self, path: str, max_entries: int) -> list[FolderEntry]:
         _, where = self._locate(path)
-        descriptor = _listed(where)
+        descriptor = _open_listed(where)
         try:
             with os.scandir(descriptor) as found:
                 entries = [
@@ -306,7 +306,7 @@ def _copy_permissions(descriptor: int, before: os.stat_result) -> None:
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
 
 
-def _listed(where: Path) -> int:
+def _open_listed(where: Path) -> int:
     if where == Path("/"):
         return os.open("/", LISTED_FOLDER)
     with folder_held(where.parent) as folder:

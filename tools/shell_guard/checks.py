@@ -59,11 +59,11 @@ class Checks:
         if special := SPECIAL.get(run.name):
             yield from special(run)
         if run.name in _DELETING:
-            yield from self._deletes(run)
+            yield from self._check_deletes(run)
         if is_module:
             return
-        yield from self._reads(run)
-        yield from self._writes(run)
+        yield from self._check_reads(run)
+        yield from self._check_writes(run)
 
     def redirect(self, operator: str, target: str, run: Run) -> Iterator[CommandRisk]:
         path = run.at(target)
@@ -72,11 +72,11 @@ class Checks:
         if re.match(r"/dev/(?:tcp|udp|\x00)", path):
             yield ask("raw-connection", "it opens a bare connection to another machine")
         elif operator == "<":
-            yield from self._read(target, run)
+            yield from self._check_read(target, run)
             if run.name in ("ssh", "openssl") and not is_nothing(path):
                 yield ask("upload", f"it sends {render(path)} to another machine")
         else:
-            yield from self._written(target, run, truncates=operator in _TRUNCATING)
+            yield from self._check_written(target, run, truncates=operator in _TRUNCATING)
 
     def variable(self, name: str, value: str) -> Iterator[CommandRisk]:
         if dangers_of("=", (f"{name}={value}",)):
@@ -88,7 +88,7 @@ class Checks:
             return False
         return ".." in path or not any(f"{path}/".startswith(f"{folder}/") for folder in self.open_folders)
 
-    def _deletes(self, run: Run) -> Iterator[CommandRisk]:
+    def _check_deletes(self, run: Run) -> Iterator[CommandRisk]:
         options = read(run.words)
         if any(UNKNOWN in word for word in run.words):
             yield ask("run-time-delete", "what it deletes is decided only when it runs")
@@ -112,19 +112,19 @@ class Checks:
 
     # Reading.
 
-    def _reads(self, run: Run) -> Iterator[CommandRisk]:
-        for word in _opened(run) if run.name not in _MENTIONING else ():
+    def _check_reads(self, run: Run) -> Iterator[CommandRisk]:
+        for word in _find_opened(run) if run.name not in _MENTIONING else ():
             for part in find_paths(word):
-                yield from self._read(part, run)
+                yield from self._check_read(part, run)
         wanted = value_of("reads-folders", run.name)
         if wanted is None or (wanted and not read(run.words).has(*wanted.split())) or not _does(run, "cru"):
             return
-        for word in _opened(run):
+        for word in _find_opened(run):
             path = run.at(word)
             if not word.startswith("-") and holds_secrets(path) and not secret_in(path):
                 yield ask("read-secret", f"it reads all of {render(path)}, secrets included", run.scope(word))
 
-    def _read(self, word: str, run: Run) -> Iterator[CommandRisk]:
+    def _check_read(self, word: str, run: Run) -> Iterator[CommandRisk]:
         path = run.at(word)
         if self.is_guarded(path):
             yield ask("read-own-home", f"it reads {render(path)}, which belongs to Hermes itself")
@@ -133,19 +133,19 @@ class Checks:
 
     # Writing.
 
-    def _writes(self, run: Run) -> Iterator[CommandRisk]:
+    def _check_writes(self, run: Run) -> Iterator[CommandRisk]:
         options = read(run.words, value_of("output-options", run.name) or "")
         is_appending = run.name == "tee" and options.has("-a", "--append")
         truncates = run.name in ("dd", "sed", "gsed", "sponge", "tee") and not is_appending
         if run.name in _COPYING:
-            yield from self._copies(run)
-        for target in self._targets(run, options):
-            yield from self._written(target, run, truncates=truncates)
+            yield from self._check_copies(run)
+        for target in self._find_targets(run, options):
+            yield from self._check_written(target, run, truncates=truncates)
         is_build = bool(_BUILDS.fullmatch(run.name)) or run.name in _UNPACKING
-        for target in _outputs(run, options):
-            yield from self._written(target, run, truncates=not is_build)
+        for target in _find_outputs(run, options):
+            yield from self._check_written(target, run, truncates=not is_build)
 
-    def _targets(self, run: Run, options: Options) -> list[str]:
+    def _find_targets(self, run: Run, options: Options) -> list[str]:
         """Return the words that name files it writes; of an unknown program those that would matter."""
         if run.name == "mkdir":  # an empty folder runs nothing
             return [word for word in options.rest if is_system(run.at(word))]
@@ -164,7 +164,7 @@ class Checks:
             path for path in parts if runs_by_itself(path) or self.is_guarded(path) or (is_disk(path) and not is_known)
         ]
 
-    def _copies(self, run: Run) -> Iterator[CommandRisk]:
+    def _check_copies(self, run: Run) -> Iterator[CommandRisk]:
         options = read(run.words, "-t --target-directory -S --suffix -m --mode -o -g -e --rsh --exclude --include")
         aims = options.values("-t", "--target-directory")
         *sources, last = options.rest or ("",)
@@ -172,17 +172,17 @@ class Checks:
         if not target:
             return
         is_for_home = is_home(run.at(target))
-        yield from self._written(target, run, truncates=False)
+        yield from self._check_written(target, run, truncates=False)
         for place in find_filled(target, sources, is_for_home=is_for_home):
             if runs_by_itself(run.at(place)):
-                yield from self._written(place, run, truncates=False)
+                yield from self._check_written(place, run, truncates=False)
         for source in sources if run.name == "mv" else ():
-            yield from self._written(source, run, truncates=False)
+            yield from self._check_written(source, run, truncates=False)
         is_all = options.has("-T", "--no-target-directory") or any(map(_ALL_INSIDE.search, sources))
         if is_all and is_for_home:
             yield ask("write-start-up", "it fills a home, where some files are run by themselves", run.scope(target))
 
-    def _written(self, target: str, run: Run, *, truncates: bool) -> Iterator[CommandRisk]:
+    def _check_written(self, target: str, run: Run, *, truncates: bool) -> Iterator[CommandRisk]:
         path = run.at(target)
         seen, scope = render(path), run.scope(target)
         if is_nothing(path):
@@ -201,7 +201,7 @@ class Checks:
             yield ask("overwrite-file", f"it overwrites {seen}", scope)
 
 
-def _outputs(run: Run, options: Options) -> Iterator[str]:
+def _find_outputs(run: Run, options: Options) -> Iterator[str]:
     """Yield the files that options such as `-o` name, of programs that are known to write them, and of unknown ones."""
     if taken := value_of("output-options", run.name):
         for value in options.values(*taken.split()) if _does(run, "xcru") else ():
@@ -217,7 +217,7 @@ def _outputs(run: Run, options: Options) -> Iterator[str]:
         yield from (word.partition("=")[2] for word in run.words if re.match(r"--out(?:put|file)?=", word))
 
 
-def _opened(run: Run) -> Sequence[str]:
+def _find_opened(run: Run) -> Sequence[str]:
     """Return those of its words that may name a file that it reads."""
     words = run.words
     if run.name == "git" and _GIT_NAMING.match(" ".join(words)):

@@ -75,7 +75,7 @@ def split_word(word: Word, scope: Scope) -> list[str]:
     """Return the words that a word becomes: none, one or several."""
     if len(word) == 1 and isinstance(word[0], LiteralText) and (text := word[0].text) and not _SPECIAL.search(text):
         return [text] if len(text) <= MAX_CHARS else [UNKNOWN]  # as most are
-    marked = _all_marked(word, scope)
+    marked = _mark_word(word, scope)
     is_quoted = any(isinstance(piece, LiteralText) and piece.is_quoted for piece in word)
     found: list[str] = []
     for expanded in _braces(marked):
@@ -86,7 +86,7 @@ def split_word(word: Word, scope: Scope) -> list[str]:
 
 def join_pieces(word: Word, scope: Scope) -> str:
     """Return one word, as the value of an assignment or the target of a redirection is."""
-    marked = _all_marked(word, scope)
+    marked = _mark_word(word, scope)
     return marked.replace(_SPLIT, " ").replace(GLOB, "").translate(_LITERAL_BRACES)
 
 
@@ -97,25 +97,25 @@ def scripts_in(word: Word) -> Iterator[Script]:
             yield from piece.scripts
 
 
-def _all_marked(word: Word, scope: Scope) -> str:
-    marked = "".join(_marked(word, scope))
+def _mark_word(word: Word, scope: Scope) -> str:
+    marked = "".join(_mark_pieces(word, scope))
     return marked if len(marked) <= MAX_CHARS else UNKNOWN
 
 
-def _marked(word: Word, scope: Scope) -> Iterator[str]:
+def _mark_pieces(word: Word, scope: Scope) -> Iterator[str]:
     for place, piece in enumerate(word):
         match piece:
             case LiteralText(text, is_quoted=True):
                 yield _MARKS.sub("?", text)
             case LiteralText(text):
-                yield _unquoted(text, scope.value("HOME"), is_first=not place)
+                yield _expand_unquoted(text, scope.value("HOME"), is_first=not place)
             case Variable(name, is_quoted):
                 yield _value(scope.value(name), scope, is_quoted=is_quoted)
             case Opaque(_, front):
                 yield front + UNKNOWN
 
 
-def _unquoted(text: str, home: str, *, is_first: bool) -> str:
+def _expand_unquoted(text: str, home: str, *, is_first: bool) -> str:
     if not _SPECIAL.search(text):
         return text
     if is_first and _HOME.match(text):

@@ -57,7 +57,7 @@ def judge(
     """
     if len(command) > MAX_CHARS:
         too_long = ask("unreadable", f"it is longer than {MAX_CHARS:,} characters, which is too long to be read")
-        return _judgement([too_long], [])
+        return _sum_up([too_long], [])
     from tools.shell_guard.checks import Checks  # bring the parser with them, for whoever judges only
     from tools.shell_guard.paths import locate
     from tools.shell_guard.walking import Walk
@@ -67,10 +67,10 @@ def judge(
     walk = Walk(checks=checks, written=written)
     walk.text(command, Scope(home or "~", {"PWD": cwd}))
     findings = [*walk.findings, *(walk.unknown if policy == "unknown" else ())]
-    return _judgement(findings, walk.argvs, is_harmless=not walk.unknown and not walk.findings)
+    return _sum_up(findings, walk.argvs, is_harmless=not walk.unknown and not walk.findings)
 
 
-def _judgement(findings: list[CommandRisk], argvs: list[tuple[str, ...]], *, is_harmless: bool = False) -> Judgement:
+def _sum_up(findings: list[CommandRisk], argvs: list[tuple[str, ...]], *, is_harmless: bool = False) -> Judgement:
     verdicts = {finding.verdict for finding in findings}
     ranked = sorted(findings, key=lambda finding: finding.verdict != "block")
     return Judgement(

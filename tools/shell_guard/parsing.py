@@ -60,7 +60,7 @@ def parse(text: str) -> Script:
         raise UnparsableCommand("it holds control characters, which can hide what runs")
     if _BREAKS_SCANNER.search(text):
         raise UnparsableCommand("it holds a letter behind a brace that cannot be read there")
-    source = _joined(text.encode(errors="replace"))
+    source = _join_lines(text.encode(errors="replace"))
     root = _parser().parse(source).root_node
     if root.has_error:
         raise UnparsableCommand("it cannot be read as a shell command")
@@ -89,7 +89,7 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def _joined(source: bytes) -> bytes:
+def _join_lines(source: bytes) -> bytes:
     """Join continued lines: the grammar ends a word there, and bash does not."""
     if not _CONTINUED.search(source):
         return source
@@ -141,9 +141,9 @@ class _Translation:
                 found = [node] if node.type == "variable_assignment" else node.named_children
                 return Simple((), tuple(self._assignment(one, depth) for one in found))
             case "test_command":
-                return Simple(((LiteralText("test", is_quoted=True),), self._hidden([node], depth)))
+                return Simple(((LiteralText("test", is_quoted=True),), self._hide([node], depth)))
             case "redirected_statement":
-                return self._redirected(node, depth)
+                return self._read_redirected(node, depth)
             case "pipeline":
                 return Block("pipeline", tuple(self._parts(node, {"|", "|&"}, depth)))
             case "list":
@@ -171,28 +171,28 @@ class _Translation:
         inside = [child for child in node.children if child.is_named or child.type == "&"]
         match node.type:
             case "compound_statement" if node.children[0].type == "((":
-                return Simple(((LiteralText("let", is_quoted=True),), self._hidden([node], depth)))
+                return Simple(((LiteralText("let", is_quoted=True),), self._hide([node], depth)))
             case kind if kind in _KINDS:
                 return Block(_KINDS[kind], self.script(inside, depth))
             case "for_statement" | "c_style_for_statement" | "case_item":
-                return self._headed(node, depth)
+                return self._read_loop(node, depth)
             case "case_statement":
                 items = [child for child in node.named_children if child.type == "case_item"]
                 words = [child for child in node.named_children if child.type not in ("case_item", "comment")]
-                return Block("branch", self.script(items, depth), words=self._hidden(words, depth))
+                return Block("branch", self.script(items, depth), words=self._hide(words, depth))
             case "function_definition":
                 return self._function(node, depth)
             case kind:
                 raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
 
-    def _headed(self, node: Node, depth: int) -> Block:
+    def _read_loop(self, node: Node, depth: int) -> Block:
         """Read a loop over words, or one case: of what stands in front, only the commands inside matter."""
         name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         values = node.children_by_field_name("value")
         if body is None:
             inner = self.script([child for child in node.children if child.is_named and child not in values], depth)
-            return Block("branch", inner, words=self._hidden(values, depth))
-        words = self._hidden([child for child in node.named_children if child != body], depth)
+            return Block("branch", inner, words=self._hide(values, depth))
+        words = self._hide([child for child in node.named_children if child != body], depth)
         return Block("loop", self.script([body], depth), name=self._text(name) if name else "", words=words)
 
     def _function(self, node: Node, depth: int) -> Block:
@@ -257,7 +257,7 @@ class _Translation:
 
     # Redirections.
 
-    def _redirected(self, node: Node, depth: int) -> Statement:
+    def _read_redirected(self, node: Node, depth: int) -> Statement:
         body = node.child_by_field_name("body")
         inner: Statement = self._statement(body, depth + 1) if body is not None else Simple(())
         after: list[Statement] = []
@@ -358,7 +358,7 @@ class _Translation:
                     raise UnparsableCommand("it cannot be said where one of its words begins")
                 is_before_quote = self._source[node.end_byte - 1 : node.end_byte + 1] == b'$"'  # $"…" is "…"
                 text = self._text(node).removesuffix("$") if is_before_quote else self._text(node)
-                yield LiteralText(_checked(text))
+                yield LiteralText(_check_plain(text))
             case kind:
                 raise UnparsableCommand(f"it holds a part of a kind that is not known ({kind})")
 
@@ -370,10 +370,10 @@ class _Translation:
         for child in node.named_children:
             if child.type in ("string_content", "heredoc_content"):
                 continue
-            yield _quoted(self._source[place : self._start(child)])
+            yield _read_quoted(self._source[place : self._start(child)])
             yield self._expansion(child, depth, is_quoted=True)
             place = child.end_byte
-        yield _quoted(self._source[place:end])
+        yield _read_quoted(self._source[place:end])
 
     def _expansion(self, node: Node, depth: int, *, is_quoted: bool) -> Piece:
         text = self._text(node).strip()
@@ -388,7 +388,7 @@ class _Translation:
             raise UnparsableCommand("it runs what the text of a variable says")
         return Opaque(self._scripts_in(node, depth))
 
-    def _hidden(self, nodes: list[Node], depth: int) -> Word:
+    def _hide(self, nodes: list[Node], depth: int) -> Word:
         return tuple(Opaque(self._scripts_in(node, depth)) for node in nodes)
 
     def _scripts_in(self, node: Node, depth: int) -> tuple[Script, ...]:
@@ -397,19 +397,19 @@ class _Translation:
         rest = self._text(node)
         for inner in found:
             rest = rest.replace(self._text(inner), "")
-        _checked(rest)
+        _check_plain(rest)
         return tuple(self.script(inner.children[1:-1], depth + 1) for inner in found)
 
     def _text(self, node: Node) -> str:
         return self._source[node.start_byte : node.end_byte].decode(errors="replace")
 
 
-def _quoted(source: bytes) -> LiteralText:
-    text = _checked(source.decode(errors="replace"))
+def _read_quoted(source: bytes) -> LiteralText:
+    text = _check_plain(source.decode(errors="replace"))
     return LiteralText(re.sub(r'\\([$`"\\])', r"\1", text), is_quoted=True)
 
 
-def _checked(text: str) -> str:
+def _check_plain(text: str) -> str:
     """Return a plain text after checking that no substitution is in it, which the grammar may have missed."""
     if _SUBSTITUTION.search(re.sub(r"\\.", "", text, flags=re.DOTALL)):
         raise UnparsableCommand("it holds a command in a place where it cannot be read")

@@ -55,16 +55,16 @@ class Walk:
 
     def text(self, text: str, scope: Scope, stdin: str | None = None, depth: int = 0) -> None:
         if UNKNOWN in text:
-            self._found(ask("run-time-script", "part of what its inner shell runs is decided only when it runs"))
+            self._add(ask("run-time-script", "part of what its inner shell runs is decided only when it runs"))
             text = text.replace(UNKNOWN, "${_}")
         try:
             script = parse(text)
             scope.unsure |= names_unsure(script)
             self._script(script, scope, stdin, depth)
         except UnparsableCommand as problem:
-            self._found(ask("unreadable", str(problem)))
+            self._add(ask("unreadable", str(problem)))
 
-    def _found(self, *findings: CommandRisk) -> None:
+    def _add(self, *findings: CommandRisk) -> None:
         self.findings.update(dict.fromkeys(findings))
 
     def _script(self, script: Script, scope: Scope, stdin: str | None, depth: int) -> None:
@@ -104,7 +104,7 @@ class Walk:
         for script in scripts_in(word):
             self._script(script, scope.copy(), None, depth + 1)
 
-    def _joined(self, word: Word, scope: Scope, depth: int) -> str:
+    def _expand(self, word: Word, scope: Scope, depth: int) -> str:
         self._run_inside(word, scope, depth)
         return join_pieces(word, scope)
 
@@ -114,7 +114,7 @@ class Walk:
         for word in command.words:
             self._run_inside(word, scope, depth)
         words = [one for word in command.words for one in split_word(word, scope)]
-        values = {one.name: self._joined(one.value, scope, depth) for one in command.assignments}
+        values = {one.name: self._expand(one.value, scope, depth) for one in command.assignments}
         for name, value in values.items():
             self._check_variable(name, value)
         stdin = stdin if stdin is not None else self._input
@@ -136,7 +136,7 @@ class Walk:
     def _check_variable(self, name: str, value: str) -> None:
         if name == "PATH":
             self.unknown[ask("unknown-command", "it changes where programs are looked for", "PATH")] = None
-        self._found(*self._checks.variable(name, value))
+        self._add(*self._checks.variable(name, value))
 
     def _redirects(
         self, redirects: tuple[Redirect, ...], scope: Scope, stdin: str | None, depth: int, *, name: str
@@ -144,11 +144,11 @@ class Walk:
         """Return the input after them, and the files that are written to."""
         targets: list[str] = []
         for redirect in redirects:
-            target = self._joined(redirect.target, scope, depth)
+            target = self._expand(redirect.target, scope, depth)
             if redirect.operator == "<<":
                 stdin = target
                 continue
-            self._found(*self._checks.redirect(redirect.operator, target, self._run_of((name,), scope, stdin)))
+            self._add(*self._checks.redirect(redirect.operator, target, self._run_of((name,), scope, stdin)))
             key = self._key(target, scope)
             if redirect.operator == "<&":
                 stdin = stdin if target == "0" else UNKNOWN
@@ -167,7 +167,7 @@ class Walk:
         name, arguments = words[0], tuple(word.replace(GLOB, "") for word in words[1:])
         self.argvs.append((name.replace(GLOB, ""), *arguments))
         if UNKNOWN in name or _PATTERN.search(name):  # a pattern is no name, quoted or not
-            self._found(RUN_TIME_NAME)
+            self._add(RUN_TIME_NAME)
             return
         if name in _RESERVED:
             raise UnparsableCommand("it cannot be read as a shell command")
@@ -175,8 +175,8 @@ class Walk:
         module = module_of(run)
         of_module = self._run_of(module, scope, stdin) if module else None
         if run.name in self._functions and self._is_parallel:
-            self._found(block("fork-bomb", "it multiplies without end"))
-        self._found(*self._checks.command(run), *(self._checks.command(of_module, is_module=True) if of_module else ()))
+            self._add(block("fork-bomb", "it multiplies without end"))
+        self._add(*self._checks.command(run), *(self._checks.command(of_module, is_module=True) if of_module else ()))
         if not is_known_harmless(run.name, run.words):
             reason = f"{render(run.name)} is not known to be harmless"
             self.unknown[ask("unknown-command", reason, render(run.path or run.name))] = None
@@ -212,7 +212,7 @@ class Walk:
         """Go through the commands that a command runs in turn."""
         match inner:
             case CommandRisk():
-                self._found(inner)
+                self._add(inner)
             case Argv(words):
                 if words and words[0]:
                     self._run(words, scope, stdin, depth + 1)
@@ -226,7 +226,7 @@ class Walk:
         """Read a shell script that was written meanwhile. Any other such file asks; one from before does not."""
         key = self._key(file.path, scope)
         if _INPUT.match(key) and key != "/dev/null":
-            self._found(ask("unread-code", "it runs its input, which nobody has read"))
+            self._add(ask("unread-code", "it runs its input, which nobody has read"))
             return
         found = self._matching(key)
         if found is None or (found, scope.value("PWD")) in self._read:
@@ -238,10 +238,10 @@ class Walk:
         if UNKNOWN not in text and is_script and len(text) <= MAX_FILE_CHARS and depth <= MAX_DEPTH:
             self.text(text, Scope(self._home, {"PWD": scope.value("PWD")}), None, depth + 1)
         elif found in self._written:
-            self._found(ask("unread-code", f"it runs {render(found)}, which it has only just written"))
+            self._add(ask("unread-code", f"it runs {render(found)}, which it has only just written"))
         else:
             folder = locate_scope(posixpath.dirname(file.path) or ".", scope.value("PWD"), self._home)
-            self._found(ask("run-written", f"it runs {render(found)}, which was written in this conversation", folder))
+            self._add(ask("run-written", f"it runs {render(found)}, which was written in this conversation", folder))
 
     def _matching(self, key: str) -> str | None:
         """Return the path of a file that was written meanwhile; a pattern or an unknown part may stand for any."""

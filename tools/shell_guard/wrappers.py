@@ -50,7 +50,7 @@ def unwrap(run: Run) -> Iterator[Inner]:
     elif is_interpreter(run.name):
         yield from interpret(run)
     elif run.name not in listed("texts") and not listed("package-words").intersection(run.words[:2]):
-        yield from _suspected(run.words)
+        yield from _find_suspects(run.words)
 
 
 def is_wrapper(name: str) -> bool:
@@ -74,7 +74,7 @@ def _after(run: Run) -> Iterator[Inner]:
     if run.name in ("env", "genv") and any(re.match(r"-[iv0]*S|--s", word) for word in words):
         yield ask("run-time-script", "env -S splits a text into a command by rules of its own")
     if run.name in ("xargs", "gxargs", "parallel", "sem", "rush"):
-        words = _filled_in(words)
+        words = _fill_in(words)
         if not words:
             yield RUN_TIME_NAME
     if run.name in ("su", "runuser", "sg", "newgrp", "script", "flock"):
@@ -111,7 +111,7 @@ def is_command(word: str) -> bool:
     return "/" in word or is_named or is_wrapper(word) or is_interpreter(word)
 
 
-def _filled_in(words: tuple[str, ...]) -> tuple[str, ...]:
+def _fill_in(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command of xargs or parallel, with what it puts in as unknown; empty when its input is the command."""
     given = next((place for place, word in enumerate(words) if word.startswith(":::")), len(words))
     options = read_leading(words[:given], "-I -J -n -P -L -d -a -E -s -j -N")
@@ -120,7 +120,7 @@ def _filled_in(words: tuple[str, ...]) -> tuple[str, ...]:
     return (*command, UNKNOWN) if command else ()
 
 
-def _suspected(words: tuple[str, ...]) -> Iterator[Inner]:
+def _find_suspects(words: tuple[str, ...]) -> Iterator[Inner]:
     for place, word in enumerate(words[:_MOST_WORDS]):
         name = word.rpartition("/")[2]
         if name in _SUSPECTS or name.rstrip("0123456789.") in _SUSPECTS or name.startswith("mkfs."):
@@ -148,7 +148,7 @@ def _container(run: Run) -> Iterator[Inner]:
     """Yield the command inside of a container, which follows the name of an image or a pod, among options."""
     starts = [place for place, word in enumerate(run.words) if word in ("run", "exec", "create", "debug")]
     if starts:
-        yield from _suspected(run.words[starts[0] + 1 :])
+        yield from _find_suspects(run.words[starts[0] + 1 :])
 
 
 def _ssh(run: Run) -> Iterator[Inner]:
