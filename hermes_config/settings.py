@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
 from hermes_config.ids import (
     EXAMPLE_CHAT,
     EXAMPLE_RESETS,
@@ -589,7 +591,9 @@ class UserSettings(Section):
     preferences: PreferencesSettings = PreferencesSettings()
 
 
-class Settings(Section):
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
     model: ModelSettings = ModelSettings()
     agent: AgentSettings = AgentSettings()
     delegation: DelegationSettings = DelegationSettings()
@@ -627,3 +631,15 @@ class Settings(Section):
     mcp: McpSettings = McpSettings()
     user: UserSettings = UserSettings()
     secrets: Secrets = Secrets()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # `load` does the reading: pydantic's sources know neither line numbers nor our error messages.
+        return (init_settings,)
