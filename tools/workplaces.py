@@ -1,4 +1,4 @@
-"""Build workplaces: sandboxes, and for the owner of the machine, if they want it or nothing else works, the machine.
+"""Build workplaces: a sandbox for everybody, or the machine itself for an owner who wants that or has no sandbox.
 
 The only module besides the wiring that knows which backends there are.
 """

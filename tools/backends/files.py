@@ -1,4 +1,4 @@
-"""Read and write files of this machine for a backend: only inside its folders, following links only if it may."""
+"""Read and write files of this machine for a backend, inside its folders only."""
 
 import asyncio
 import errno

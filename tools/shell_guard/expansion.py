@@ -1,4 +1,4 @@
-"""Expand the words of a command: quotes gone, braces, variables and outputs put in where they are known.
+"""Expand the words of a command: remove quotes, and put in braces and variables where they are known.
 
 A word is a plain string. What only the run decides is the one character `UNKNOWN` in it, and a character of a pattern
 that is not quoted has `GLOB` before it.

@@ -1,6 +1,6 @@
 """Rules that a lasting yes grants, each with its scope, and whether earlier ones cover a command.
 
-Whatever cannot be decided is not covered. It reads texts and no disk: a link below a granted folder is not seen.
+Whatever cannot be decided is not covered. Paths are compared as texts: a link below a granted folder is not seen.
 """
 
 import posixpath

@@ -1,8 +1,7 @@
 """Decide whether a shell command may run, needs approval or never runs, by the commands that it would execute.
 
-For what runs without isolation: on this machine or over ssh. It reads the command and runs nothing. It keeps from
-accidents and from disguises; a program that the command starts can still do what it likes, and for that there is the
-sandbox.
+For what runs without isolation: on this machine or over ssh. It reads the command and runs nothing. It protects against
+accidents and disguises, not against a malicious program that the command starts; for that there is the sandbox.
 """
 
 from collections.abc import Callable, Iterable, Mapping
