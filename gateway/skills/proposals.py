@@ -113,8 +113,10 @@ def render_proposal(library: SkillLibrary, proposal: SkillProposal, proposal_id:
     lines = [f"📝 I propose {heading} **{proposal.name}**."]
     for file, text in proposal.files.items():
         before = read_current(library, proposal.name, file)
-        lines.append(_fence(_compare(before, text or "", file) if before else text or ""))
-        lines += [f"⚠️ In {file} {one.reason}: {one.excerpt}" for one in scan(text or "")]
+        after, names = text or "", (f"{file} now", f"{file} proposed")
+        diff = unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=2)
+        lines.append(_fence("\n".join(diff) if before else after))
+        lines += [f"⚠️ In {file} {one.reason}: {one.excerpt}" for one in scan(after)]
     similar = library.find_similar(proposal.name, _describe_new(proposal)) if proposal.action == "create" else []
     if similar:
         lines.append(f"Similar skills: {', '.join(skill.name for skill in similar)}.")
@@ -160,11 +162,6 @@ def _describe_new(proposal: SkillProposal) -> str:
         return parse_skill(proposal.files.get(FILE_NAME) or "").description
     except NotASkill:
         return ""
-
-
-def _compare(before: str, after: str, file: str) -> str:
-    lines = unified_diff(before.splitlines(), after.splitlines(), f"{file} now", f"{file} proposed", lineterm="", n=2)
-    return "\n".join(lines)
 
 
 def _fence(text: str) -> str:
