@@ -22,9 +22,7 @@ _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _IMAGE_URL = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 
 
-def find_problem(
-    body: object, *, strict_alternation: bool = True, extra_fields: Collection[str] = (), sees_images: bool = True
-) -> str:
+def find_problem(body: object, *, extra_fields: Collection[str] = ()) -> str:
     """Return why this request is refused, in a sentence; empty when it is fine.
 
     `extra_fields` are allowed in the request and in assistant messages, for dialects that know more fields.
@@ -37,14 +35,12 @@ def find_problem(
     if not isinstance(body.get("model"), str) or not isinstance(messages, list) or not messages:
         return "A model and at least one message are required."
     for position, message in enumerate(messages):
-        if problem := _check_message(message, extra_fields, sees_images):
+        if problem := _check_message(message, extra_fields):
             return f"Invalid 'messages[{position}]': {problem}"
-    return (
-        _check_order(messages, strict_alternation=strict_alternation) or _check_pairing(messages) or _check_tools(body)
-    )
+    return _check_order(messages) or _check_pairing(messages) or _check_tools(body)
 
 
-def _check_message(message: object, extra_fields: Collection[str], sees_images: bool) -> str:
+def _check_message(message: object, extra_fields: Collection[str]) -> str:
     if not isinstance(message, dict) or message.get("role") not in _MESSAGE_FIELDS:
         return "must be an object with a role of system, user, assistant or tool."
     role = message["role"]
@@ -55,10 +51,10 @@ def _check_message(message: object, extra_fields: Collection[str], sees_images: 
         if message.get("content") is not None and _is_blank(message["content"]):
             return "content must be null or hold text."
         return _check_calls(message["tool_calls"], extra_fields)
-    return _check_content(message.get("content"), role, sees_images)
+    return _check_content(message.get("content"), role)
 
 
-def _check_content(content: object, role: str, sees_images: bool) -> str:
+def _check_content(content: object, role: str) -> str:
     if isinstance(content, str):
         return "content must not be empty." if _is_blank(content) else ""
     if not isinstance(content, list) or not content:
@@ -68,7 +64,7 @@ def _check_content(content: object, role: str, sees_images: bool) -> str:
             case {"type": "text", "text": str(text)} if set(part) <= {"type", "text", "cache_control"}:
                 if _is_blank(text):
                     return "text content blocks must contain non-whitespace text."
-            case {"type": "image_url", "image_url": {"url": str(url)}} if role == "user" and sees_images:
+            case {"type": "image_url", "image_url": {"url": str(url)}} if role == "user":
                 if not _IMAGE_URL.fullmatch(url):
                     return "image_url must be a data URL of a png, jpeg, gif or webp."
             case _:
@@ -95,7 +91,7 @@ def _check_calls(calls: object, extra_fields: Collection[str]) -> str:
     return ""
 
 
-def _check_order(messages: Sequence[Mapping[str, Any]], *, strict_alternation: bool) -> str:
+def _check_order(messages: Sequence[Mapping[str, Any]]) -> str:
     roles = [message["role"] for message in messages]
     if "system" in roles[1:]:
         return "System message must be at the beginning, and there may be only one."
@@ -105,7 +101,7 @@ def _check_order(messages: Sequence[Mapping[str, Any]], *, strict_alternation: b
     if spoken[-1] == "assistant":
         return "The last message must be from the user or a tool."
     for before, after in pairwise(spoken):
-        if strict_alternation and before == after and after != "tool":
+        if before == after and after != "tool":
             return f"Roles must alternate: two messages of role {after} in a row."
     return ""
 

@@ -48,9 +48,7 @@ class ModelServer:
         *,
         api_key: str = "sk-playground",
         models: Sequence[str] = ("playground",),
-        strict_alternation: bool = True,
         extra_fields: Collection[str] = (),
-        sees_images: bool = True,
         otherwise: Step | Respond | None = None,
         window_tokens: int = 0,
         port: int = 0,
@@ -60,11 +58,7 @@ class ModelServer:
         self.models = tuple(models)
         self.requests: list[ModelRequest] = []
         self.overflows = 0
-        self._rules: dict[str, Any] = {
-            "strict_alternation": strict_alternation,
-            "extra_fields": extra_fields,
-            "sees_images": sees_images,
-        }
+        self._extra_fields = extra_fields
         self._steps: deque[Step] = deque()
         self._otherwise = otherwise
         self._window_tokens = window_tokens
@@ -124,7 +118,7 @@ class ModelServer:
             body = json.loads(await request.read())
         except ValueError:
             body = None
-        problem = find_problem(body, **self._rules)
+        problem = find_problem(body, extra_fields=self._extra_fields)
         self._remember(request, body, problem)
         if problem:
             return _refuse(ModelRefusal(status=400, message=problem))

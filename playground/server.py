@@ -54,7 +54,7 @@ class ApiAnswer:
 class PlatformServer(ABC):
     """Serves at `url` while the `with` block runs."""
 
-    def __init__(self, *, world: World, people: object, faults: Faults[Any], port: int = 0) -> None:
+    def __init__(self, *, world: World, people: object, faults: Faults[Any]) -> None:
         self.world = world
         self.people = people
         self.events = world.events
@@ -62,7 +62,7 @@ class PlatformServer(ABC):
         self.calls: deque[ApiCall] = deque(maxlen=_CALLS_KEPT)
         self.link_dead = False
         self.closing = asyncio.Event()
-        self.port = port
+        self.port = 0  # known once it listens
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
 

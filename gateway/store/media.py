@@ -14,6 +14,7 @@ from gateway.store.db.backup import sync
 from gateway.store.db.connection import Transaction
 from tools.content import Media, MediaKind, Part, load_parts
 
+_MESSAGES_SEARCHED = 200
 _OURS = re.compile(r"[0-9a-f]{64}|\.partial-.*")
 
 
@@ -92,10 +93,10 @@ def find(tx: Transaction, sha256: str) -> Kept | None:
     return tx.read_one(Kept, "SELECT kind, mime, size_bytes FROM media WHERE sha256 = ?", sha256)
 
 
-def list_files(tx: Transaction, session_id: str, *, limit: int = 200) -> list[Media]:
+def list_files(tx: Transaction, session_id: str) -> list[Media]:
     """Return the files of a conversation, newest first, from its last messages that have files."""
     query = """SELECT parts FROM messages WHERE session_id = ? AND parts LIKE '%"sha256"%' ORDER BY id DESC LIMIT ?"""
-    rows = tx.all(query, session_id, limit)
+    rows = tx.all(query, session_id, _MESSAGES_SEARCHED)
     return [
         part for row in rows for part in reversed(load_parts(row["parts"])) if isinstance(part, Media) and part.sha256
     ]

@@ -155,10 +155,10 @@ class DiscordPeople:
         post.body |= messages.find_mentions(self.world, post.words, None, replied.author if replied and ping else None)
         return messages.render(self.world, messages.add(self.world, channel, post))
 
-    def send_system(self, channel_id: Id, user_id: Id, kind: int, text: str = "") -> Wire:
+    def send_system(self, channel_id: Id, user_id: Id, kind: int) -> Wire:
         """Send a message nobody wrote: someone joined (7), pinned (6), boosted (8)…"""
         channel = self._channel(channel_id)
-        post = messages.compose(self.world, channel, self._user(user_id), text, type=kind)
+        post = messages.compose(self.world, channel, self._user(user_id), "", type=kind)
         return messages.render(self.world, messages.add(self.world, channel, post))
 
     def _check_member(self, channel: DiscordChannel, user: DiscordUser) -> None:

@@ -18,6 +18,7 @@ from playground.wire import Wire
 State = Literal["stopped", "starting", "stopping", "killed", "died"]
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PADDING = re.compile(r"(?<=\S) {2,}")
+_STOP_SECONDS = 5.0
 _TAIL_BYTES = 24_000
 _TAIL_LINES = 150
 # The variables that a child inherits: no token, no key and no setting is among them.
@@ -95,12 +96,12 @@ class GatewayChild:
         self._wanted = wanted
         self._process.send_signal(number)
 
-    async def close(self, *, patience_seconds: float = 5.0) -> None:
+    async def close(self) -> None:
         """End the gateway, by force if it takes too long."""
         if not self.is_alive:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(_STOP_SECONDS):
                 await self.stop()
                 await self._ended.wait()
         if self.is_alive:

@@ -35,8 +35,8 @@ class _Pending:
 class UpdateQueue:
     """Updates wait as bytes. One that a poll was given stays until a higher offset confirms it."""
 
-    def __init__(self, *, first_id: int = 711_000_000) -> None:
-        self.next_id = first_id
+    def __init__(self) -> None:
+        self.next_id = 711_000_000
         self._pending: deque[_Pending] = deque()
         self._again: list[_Pending] = []  # sent once more, whatever the offset
         self._repeat_later: dict[int, _Pending] = {}
