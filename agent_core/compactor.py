@@ -196,7 +196,11 @@ class Compactor:
             return shown
         text, lines = compaction.write_kept_file(results)
         path = await self.workplace.keep_text(text) if self.workplace else ""
-        stubs = {one.tool_call_id: compaction.make_stub(one, path, lines[one.tool_call_id]) for one in results}
+
+        def make_stubs() -> dict[str, Message]:
+            return {one.tool_call_id: compaction.make_stub(one, path, lines[one.tool_call_id]) for one in results}
+
+        stubs = await asyncio.to_thread(make_stubs)  # megabytes may be searched for facts
         await self.ledger.replace_results(stubs)
         self._forget_count()
         # By identity: before the tail, another call may have had the same id.
@@ -264,13 +268,13 @@ class Compactor:
 
     async def _write_summary(self, messages: Sequence[Message], max_tokens: int) -> tuple[Summary, bool]:
         text = "" if self._gave_up else await self._ask_for_summary(messages, max_tokens)
-        summary = compaction.complete(
-            self.summary,
-            text or compaction.extract(self.summary, messages, max_tokens=max_tokens),
-            messages,
-            max_tokens=max_tokens,
-        )
-        return summary, bool(text)
+        before = self.summary
+
+        def write() -> Summary:
+            told = text or compaction.extract(before, messages, max_tokens=max_tokens)
+            return compaction.complete(before, told, messages, max_tokens=max_tokens)
+
+        return await asyncio.to_thread(write), bool(text)
 
     async def _ask_for_summary(self, messages: Sequence[Message], max_tokens: int) -> str:
         """Return the auxiliary model's summary; empty when it failed in any way."""

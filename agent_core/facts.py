@@ -10,22 +10,23 @@ _CONTEXT_CHARS = 60  # words before a fact that say what it is: "the staging por
 _MAX_FACT_CHARS = 200
 _MAX_SENTENCE_CHARS = 400
 
+# Each repetition has a limit: without one, a hundred kilobytes of a file without spaces take half a minute.
 _FACT = re.compile(
     r"""
       https?://[^\s<>"'`)\]}]+                                  # address of a page
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                               # mail
+    | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}  # mail
     | (?<![\w/])(?:~|\.{1,2})?/[\w@+~-][\w.@+~/-]*               # path
     | \b[A-Za-z]:\\[\w\\.-]+                                     # path on Windows
-    | \b[\w.@+-]+(?:/[\w.@+-]+)*/[\w@+-]+\.\w{1,8}\b             # relative path
-    | \b[\w-]+(?:\.[\w-]+)*\.[a-z][a-z0-9]{1,5}\b                # file, host
+    | \b[\w.@+-]{1,64}(?:/[\w.@+-]{1,64}){0,15}/[\w@+-]{1,64}\.\w{1,8}\b  # relative path
+    | \b[\w-]{1,64}(?:\.[\w-]{1,64}){0,8}\.[a-z][a-z0-9]{1,5}\b  # file, host
     | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b                   # IP address
-    | [$€£¥]\s?\d[\d.,]*\d?(?:\s?[kKmM]\b)?                      # amount of money
-    | \b\d[\d.,]*\s?(?:%|(?:[A-Z]{3}|[kKMGT]i?B|ms|kg|km|€|EUR|hours?|days?|minutes?|seconds?)\b)  # amount
+    | [$€£¥]\s?\d[\d.,]{0,30}\d?(?:\s?[kKmM]\b)?                 # amount of money
+    | \b\d[\d.,]{0,30}\s?(?:%|(?:[A-Z]{3}|[kKMGT]i?B|ms|kg|km|€|EUR|hours?|days?|minutes?|seconds?)\b)  # amount
     | \#\d+\b                                                    # number of an issue
     | \b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d)?\b                      # date
-    | \b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])\w[\w-]{3,63}\b            # id of letters and digits
+    | \b(?=[\w-]{0,63}\d)(?=[\w-]{0,63}[A-Za-z])\w[\w-]{3,63}\b  # id of letters and digits
     | (?<=:)\d{2,5}\b                                            # port
-    | \b\d[\d.,]*\d\d\b                                          # any longer number
+    | \b\d[\d.,]{0,30}\d\d\b                                     # any longer number
     """,
     re.VERBOSE,
 )

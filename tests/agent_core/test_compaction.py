@@ -81,6 +81,16 @@ def test_facts_are_found(text: str, fact: str) -> None:
     assert any(fact in words for words in find_facts_in_context(text).values())
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["a", "a1b2", "a.", "-a", "ab-", "1,", "a/", "/a", "a@", "a.b-", "~/", "$1", "a:1"])
+def test_a_long_text_without_spaces_takes_no_time(piece: str) -> None:
+    """With a pattern that looks to its end at each of its characters, this would take minutes."""
+    text = piece * (300_000 // len(piece))
+    assert len(find_facts(text)) <= 1_000
+    find_facts_in_context(text)
+    find_instructions(text)
+
+
 def test_a_fact_keeps_the_words_that_say_what_it_is() -> None:
     assert list(find_facts_in_context("Hi. The staging port is 8443.").values()) == ["The staging port is 8443"]
 
