@@ -132,11 +132,14 @@ def _prepare(opened: OpenedStore) -> None:
 
 
 def refuse_agent(instead: str) -> None:
-    """Refuse a change that a command of the agent asks for: its tools ask a human first, a command would not."""
+    """Refuse a change that a command of the agent asks for: its tools ask a human first, a command would not.
+
+    Where there is no /proc, nobody can tell, and the owner's own commands must work.
+    """
     from tools.backends.ancestry import is_our_command
 
     state = read_state(Home.locate().lock_file) or {}
-    if is_our_command(os.getpid(), gateway_pid=state.get("pid", 0)):
+    if Path("/proc/self").exists() and is_our_command(os.getpid(), gateway_pid=state.get("pid", 0)):
         raise click.ClickException(f"The agent cannot change this by a command. Nothing was changed; {instead}.")
 
 
