@@ -59,6 +59,7 @@ class ServerLink:
         self._on_change = on_change
         self._session: McpSession | None = None
         self._woken = asyncio.Event()
+        self._ready_since = math.inf
         self._restart = ""  # why it must be started again
         self._silent_calls = 0
 
@@ -66,7 +67,7 @@ class ServerLink:
         """Keep it connected until cancelled."""
         failures = 0
         while True:
-            began, login = time.monotonic(), self._logins.stamp(self.server.name)
+            login, self._ready_since = self._logins.stamp(self.server.name), math.inf
             try:
                 await self._serve()
             except McpProblem as error:
@@ -78,7 +79,7 @@ class ServerLink:
                 self._fail(f"{type(error).__name__} inside Hermes; the log has more")
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError  # the SDK's task groups lose one that comes while they fail
-            failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
+            failures = 1 if time.monotonic() - self._ready_since > _STABLE_SECONDS else failures + 1
             pause = min(_FIRST_PAUSE_SECONDS * 2 ** (failures - 1), _LONGEST_PAUSE_SECONDS)
             if failures >= _FAILURES_IN_A_ROW or self.state == "needs login":
                 pause = _BREAK_SECONDS
@@ -109,6 +110,7 @@ class ServerLink:
             try:
                 self.tools = await session.list_tools()
                 self._session, self.state, self.problem = session, "ready", ""
+                self._ready_since = time.monotonic()
                 log.info("mcp server ready", server=self.server.name, tools=len(self.tools))
                 self._settle()
                 await self._follow(session)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
+from structlog.testing import capture_logs
 
 from agent_core.agent import AIAgent
 from agent_core.conversation import Message, ToolCall, assistant
@@ -128,6 +129,16 @@ async def test_a_server_that_fails_in_a_call_is_started_again_and_harms_no_other
                     break
                 except ToolFailed:  # it is being started
                     await asyncio.sleep(0.1)
+
+
+async def test_a_server_that_hangs_at_each_start_is_tried_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it hangs: only a server that worked for a while counts as one that has failed for the first time."""
+    for name in ("connection._FIRST_PAUSE_SECONDS", "connection._STABLE_SECONDS", "sdk.CONNECT_SECONDS"):
+        monkeypatch.setattr(f"tools.mcp.{name}", 0.1)
+    with capture_logs() as logged:
+        async with hub_of(rough("hung", "hangs", timeout=0.5)).running():
+            await until(lambda: len(logged) >= 3)
+    assert [one["again_in_seconds"] for one in logged[:3]] == [0.1, 0.2, 0.4]
 
 
 async def test_no_process_is_left_of_a_server_that_forks_in_every_way() -> None:
