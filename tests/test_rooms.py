@@ -65,7 +65,6 @@ def test_help_imports_nothing_heavy() -> None:
 def test_commands_that_only_look_import_no_gateway(tmp_path: Path, command: tuple[str, ...]) -> None:
     heavy = {
         "aiohttp",
-        "asyncio",
         "discord",
         "openai",
         "pypdf",

@@ -1,5 +1,6 @@
 """The tokens that logins to MCP servers have brought: a file for each server, readable by its owner alone."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -61,8 +62,6 @@ class Logins:
 
         The caller must check whether it has changed meanwhile. After half a minute it is no longer waited for.
         """
-        import asyncio  # takes 12 ms, and commands that only look read the secrets here
-
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path is not None else None
