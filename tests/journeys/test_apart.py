@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -88,6 +89,12 @@ async def test_no_tool_or_command_tells_one_person_or_a_group_about_another(tmp_
                     name, _, rest = command.partition(" ")
                     assert SECRET not in await _told(on, person, f"{name}{BOT} {rest}", chat=chat), command
             assert SECRET not in "".join((*on.telegram.texts(bob), *on.telegram.texts(group)))
+            on.model.script(say("Hello, Olga."))
+            await on.ask(owner, f"{BOT} hello", "Hello, Olga.", chat=group)
+            await on.home.hermes("export", str(tmp_path / "owners.zip"))
+            with zipfile.ZipFile(tmp_path / "owners.zip") as exported:
+                assert not any(SECRET.encode() in exported.read(name) for name in exported.namelist())
+            assert SECRET not in await on.home.hermes("memory", "list")
             assert "flower" in await _told(on, ada, "/memory")
 
 
