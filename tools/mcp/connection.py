@@ -164,6 +164,9 @@ class ServerLink:
             ) from error
         except McpProblem as error:
             raise ToolFailed(f"The answer of the MCP server {name} cannot be used: {error}.") from error
+        except ServerRefused:
+            self._silent_calls = 0
+            raise
         self._silent_calls = 0
         return tuple(answer) or (Text(text="(no output)", origin=f"mcp:{name}"),)
 

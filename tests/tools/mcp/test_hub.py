@@ -22,8 +22,10 @@ from hermes_config.mcp import McpServer
 from tools.approval.gate import NobodyNeedsToBeAsked, NobodyToAsk
 from tools.backends.child_processes import find_descendants
 from tools.base import Tool, ToolContext, ToolFailed
-from tools.content import Media, Text
+from tools.content import Media, Part, Text
+from tools.mcp.base import CallUnanswered
 from tools.mcp.hub import McpHub
+from tools.mcp.sdk import McpSession
 from tools.provenance import Passage, Provenance
 
 ROUGH = Path(__file__).with_name("rough_server.py")
@@ -139,6 +141,23 @@ async def test_a_server_that_hangs_at_each_start_is_tried_less_and_less(monkeypa
         async with hub_of(rough("hung", "hangs", timeout=0.5)).running():
             await until(lambda: len(logged) >= 3)
     assert [one["again_in_seconds"] for one in logged[:3]] == [0.1, 0.2, 0.4]
+
+
+async def test_a_server_that_answers_with_errors_is_not_silent() -> None:
+    async def be_silent(session: McpSession) -> list[Part]:
+        raise CallUnanswered("it did not answer in time")
+
+    async def refuse(session: McpSession) -> list[Part]:
+        return await session.call("fail", {})
+
+    async with hub_of(rough("r")).running() as hub:
+        await hub.settle()
+        before = set(find_descendants(os.getpid()))
+        for ask, told in ((be_silent, "did not answer"), (refuse, "the disk is full")) * 3:
+            with pytest.raises(ToolFailed, match=told):
+                await hub._links["r"].ask("a call", ask)
+        assert await call(hub, "mcp_r_echo", text="x") == "echo: x"
+        assert set(find_descendants(os.getpid())) == before
 
 
 async def test_no_process_is_left_of_a_server_that_forks_in_every_way() -> None:
