@@ -99,7 +99,10 @@ class Tab:
         from playwright.async_api import TimeoutError as TooSlow
 
         if not self.pages:
-            self.adopt(await self.browser.context.new_page())
+            try:
+                self.adopt(await self.browser.context.new_page())
+            except Error as error:  # it was killed a moment ago
+                raise ToolFailed(_describe_error(str(error))) from error
             self._note(self.browser.note)
         async with self.using() as page:
             self._failed, answer = url, None

@@ -243,6 +243,8 @@ async def test_what_was_killed_is_opened_again(site: Site, tmp_path: Path) -> No
             for process in processes_with(str(tmp_path)):
                 os.kill(process, signal.SIGKILL)
             with pytest.raises(ToolFailed, match="Call browser_navigate"):
+                await ann.in_conversation("another").open(site.url("/form"))
+            with pytest.raises(ToolFailed, match="Call browser_navigate"):
                 await ann.do("snapshot")
         assert "Page: Order" in await ann.open(site.url("/form"))
 
