@@ -57,6 +57,14 @@ def mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True, capture_output=True)
 
 
+def hide_other_proc() -> None:
+    """Unmount the /proc of any chroot, in our own mount namespace: one that is not covered is enough for bwrap."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        place, kind = line.split()[4], line.partition(" - ")[2].split()[0]
+        if kind == "proc" and place != "/proc":
+            subprocess.run(["umount", "--lazy", place], check=True, capture_output=True)
+
+
 def show_what_we_run(stash: Path) -> None:
     """Let another user find our Python and this checkout, which may be inside of folders that only root can open."""
     shown: dict[Path, Path] = {}
@@ -77,6 +85,7 @@ def show_what_we_run(stash: Path) -> None:
 
 def restrict_mounts(unit: dict[str, str], folder: Path) -> None:
     mount("--make-rprivate", "/")
+    hide_other_proc()
     show_what_we_run(folder / "shown")
     for name, paths in COVERED.items():
         for path in paths if unit.get(name) == "yes" else ():
