@@ -38,7 +38,7 @@ def list_approvals(as_json: bool) -> None:
     if as_json:
         opened.print_json(_facts(*found))
     else:
-        click.echo(opened.redactor.clean("\n".join(_lines(*found))))  # a command may hold a token
+        opened.print_text("\n".join(_lines(*found)))  # a command may hold a token
 
 
 @approvals.command(short_help="Approve a request.")

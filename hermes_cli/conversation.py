@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -57,6 +58,7 @@ from hermes_config.environment import no_color
 from hermes_config.overview import parts
 from hermes_config.redaction import NOTE
 from skills.format import Skill
+from tools.ansi import plain
 from tools.backends.ancestry import is_our_command
 from tools.base import Tool
 from tools.browser.browsers import Browsers
@@ -273,8 +275,9 @@ async def _answer(opened: OpenedStore, chat: LocalChat, text: str, screen: Scree
 
 
 def _redact(opened: OpenedStore, answer: str) -> str:
-    """Hide secrets: output may go to pipes and files."""
+    """Hide secrets, since output may go to pipes and files, and drop what a terminal would obey."""
     redactor = build_redactor(opened.settings)
+    answer = plain(answer) if sys.stdout.isatty() else answer
     cleaned = redactor.clean(answer)
     return answer if cleaned is answer else f"{cleaned}\n\n{redactor.clean(NOTE)}"
 

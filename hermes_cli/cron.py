@@ -145,7 +145,7 @@ def _change(unit: Callable[[Transaction, JobBook], str]) -> None:
     refuse_agent("use the tool cronjob")
     opened = open_home()
     book = open_book(opened)
-    click.echo(opened.redactor.clean(_refuse(lambda: write_store(opened, lambda tx: unit(tx, book)))))
+    opened.print_text(_refuse(lambda: write_store(opened, lambda tx: unit(tx, book))))
     if read_state(opened.home.lock_file) is None:
         click.echo("The gateway does not run, and jobs run only while it does: hermes gateway start")
 

@@ -31,6 +31,7 @@ from agent_core.events import (
     ToolStarted,
     Usage,
 )
+from tools.ansi import plain
 
 Write = Callable[[str], None]
 Skin = str
@@ -88,7 +89,7 @@ class LiveView:
                 self._doing = "thinking"
                 self._show_result(call, result, seconds)
             case ToolReported(call=call, line=line):
-                self._reported[call.id] = f": {self.clean(line)}"
+                self._reported[call.id] = f": {self._sanitize(line)}"
             case Usage():
                 self.usage = self.usage.plus(event)
             case _:
@@ -113,7 +114,7 @@ class LiveView:
 
     def note(self, text: str, style: str = "dim") -> None:
         """Write a few lines of our own, wrapped."""
-        self._print(Text(text, style=style))
+        self._print(Text(plain(text), style=style))
 
     def echo(self, text: str) -> None:
         """Write what the user has sent."""
@@ -141,7 +142,7 @@ class LiveView:
             text = "".join((first, *rest[-max_lines:]))
         unfinished = self._draw(self._markdown(text)).splitlines()
         lines = [
-            f"{frame} {summarize_call(call)}{self._reported.get(call.id, '')} ({now - began:.0f} s)"
+            f"{frame} {self._sanitize(summarize_call(call))}{self._reported.get(call.id, '')} ({now - began:.0f} s)"
             for call, began in self._running.values()
         ]
         if not lines:
@@ -164,7 +165,7 @@ class LiveView:
 
     def _show_result(self, call: ToolCall, result: Message, seconds: float) -> None:
         lines, failed = read_result(result.text)
-        self._last_result = self.clean("\n".join(lines))
+        self._last_result = self._sanitize("\n".join(lines))
         is_diff = self._last_result.startswith("--- ")
         full = [line for line in self._last_result.splitlines() if line.strip()][2 if is_diff else 0 :]
         if failed:  # the reason must be readable to its end
@@ -173,7 +174,7 @@ class LiveView:
         shown = full if len(full) == limit + 1 else full[:limit]  # a line is as long as saying that it is left out
         head = (
             Text("✗ " if failed else "● ", style="red" if failed else "green")
-            .append(summarize_call(call), style="bold")
+            .append(self._sanitize(summarize_call(call)), style="bold")
             .append(f"  {seconds:.1f} s", style="dim")
         )
         head.no_wrap, head.overflow = True, "ellipsis"
@@ -185,12 +186,16 @@ class LiveView:
         self._print(head, *body)
         self.write("\n")
 
+    def _sanitize(self, text: str) -> str:
+        """Hide secrets, and drop what a terminal would obey: pages and files can hold such sequences."""
+        return self.clean(plain(text))
+
     def _print_markdown(self, text: str) -> None:
         if text.strip():
             self.write(self._draw(self._markdown(text)).strip("\n") + "\n\n")
 
     def _markdown(self, text: str) -> Markdown:
-        return _ChatMarkdown(self.clean(text), code_theme=CODE_THEMES[self.skin], hyperlinks=False)
+        return _ChatMarkdown(self._sanitize(text), code_theme=CODE_THEMES[self.skin], hyperlinks=False)
 
     def _print(self, *things: RenderableType) -> None:
         self.write(self._draw(*things) + "\n")

@@ -41,7 +41,7 @@ def list_servers(as_json: bool) -> None:
         return
     for row in rows:
         text = f"{row['name']:<16} {row['transport']:<6} {row['state']:<12} {row['tools']:>4} tools  {row['problem']}"
-        click.echo(opened.redactor.clean(text.rstrip()))
+        opened.print_text(text.rstrip())
     if not rows:
         click.echo("There is no MCP server. Add one: hermes mcp add time uvx mcp-server-time")
 
@@ -122,7 +122,7 @@ def test(name: str, as_json: bool) -> None:
         click.echo(json.dumps(found, ensure_ascii=False, indent=2))
     elif found["state"] == "ready":
         for tool in found["tools"]:
-            click.echo(f"{tool['name']}: {tool['description'].partition(chr(10))[0][:100]}".rstrip(": "))
+            opened.print_text(f"{tool['name']}: {tool['description'].partition(chr(10))[0][:100]}".rstrip(": "))
         for note in found["renamed"]:
             click.echo(f"Note: {note}.")
         click.echo(f"{name} works and offers {len(found['tools'])} tools.")

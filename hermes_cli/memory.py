@@ -90,7 +90,7 @@ def why(key: str, shared: bool) -> None:
     """Show where a memory came from."""
     opened = open_home(make=False)
     told = read_store(opened, lambda tx: explain_source(tx, _access(shared), key))
-    click.echo(opened.redactor.clean(told or "Nothing is remembered yet."))
+    opened.print_text(told or "Nothing is remembered yet.")
 
 
 def _access(shared: bool) -> MemoryAccess:

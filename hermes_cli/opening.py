@@ -20,6 +20,7 @@ from hermes_config.load import load
 from hermes_config.places import Home
 from hermes_config.redaction import Redactor
 from hermes_config.settings import Settings
+from tools.ansi import plain
 
 if TYPE_CHECKING:  # imported where it is used: a command that only reads needs none of it
     from gateway.store.db.database import Database
@@ -48,6 +49,10 @@ class OpenedStore:
             to=logs.LogFile(self.home.log_file) if self.home.root.is_dir() else None,
         )
 
+    def print_text(self, text: str) -> None:
+        """Print text that may come from outside: without secrets, and without what a terminal would obey."""
+        click.echo(self.redactor.clean(plain(text)))
+
     def print_json(self, facts: object) -> None:
         click.echo(json.dumps(self.redactor.clean_all(facts), ensure_ascii=False, indent=2))
 
@@ -66,7 +71,7 @@ class OpenedStore:
             return
         redactor = self.redactor
         for one in found:
-            click.echo(redactor.clean(line(one)))
+            click.echo(redactor.clean(plain(line(one))))
         if not found:
             click.echo(nothing)
 

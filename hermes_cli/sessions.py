@@ -20,6 +20,7 @@ from gateway.store.search import EVERYTHING, OWNER_READS, Filter, Window
 from gateway.store.search import search as find
 from hermes_cli.opening import OpenedStore, confirm, create_file, open_home, read_store, with_store
 from hermes_config.redaction import Redactor
+from tools.ansi import plain
 
 _ALL = 10_000_000  # messages
 _SEARCHED = 1_000  # sessions, for one with a similar name
@@ -64,7 +65,7 @@ def show(session: str, limit: int, as_json: bool) -> None:
         return
     redactor = opened.redactor
     for entry in entries:
-        said = redactor.clean(_render(entry.message))
+        said = redactor.clean(plain(_render(entry.message)))
         click.echo(f"[{for_people(entry.created_ms)}] {entry.message.role}: {said}")
 
 
@@ -215,7 +216,7 @@ def _print_window(window: Window, redactor: Redactor) -> None:
     hit = window.hit
     click.echo(f"{hit.session_id}  {for_people(hit.created_ms)}  {hit.session_key}  {hit.role}")
     for message in window.messages:
-        said = redactor.clean_excerpt(message.excerpt)
+        said = redactor.clean_excerpt(plain(message.excerpt))
         click.echo(indent(said, "    ") if message.is_hit else indent(f"({message.role}: {said})", "      "))
 
 

@@ -50,7 +50,7 @@ def show(name: str, file: str) -> None:
         text = library.read_file(skill, file) if file else (skill.folder / FILE_NAME).read_text(encoding="utf-8")
     except NoSuchSkill as error:
         raise click.ClickException(f"{error} `hermes skills list` shows all skills.") from error
-    click.echo(opened.redactor.clean(text))
+    opened.print_text(text)
     if not file and (files := library.list_files(skill)):
         click.echo(f"Other files: {', '.join(files)}", err=True)
 
@@ -108,7 +108,7 @@ def proposals() -> None:
     for one in waiting:
         click.echo(f"{one.id}: {one.action} {one.name}")
         for file, text in one.files.items():
-            click.echo(opened.redactor.clean(f"--- {file}\n{text or '(deleted)'}"))
+            opened.print_text(f"--- {file}\n{text or '(deleted)'}")
     click.echo("Decide with /skills accept, edit or refuse in a chat." if waiting else "No proposal is waiting.")
 
 
@@ -126,7 +126,7 @@ def _take(given: str, *, yes: bool, is_update: bool) -> None:
         click.echo(f"{given} is up to date.")
         return
     try:
-        click.echo(opened.redactor.clean(describe(fetched)))
+        opened.print_text(describe(fetched))
         for finding in fetched.inspection.findings:
             click.echo(f"  {click.style('!', fg='yellow')} {finding}")
         found = len(fetched.inspection.findings)

@@ -52,7 +52,7 @@ def _show_message(opened: OpenedStore, name: str, as_json: bool) -> None:
     if as_json:
         opened.print_json({"verdict": words.verdict(found, now, gateway), **asdict(found)})
     else:  # problems quote error messages, and a URL in one may contain a token
-        click.echo(opened.redactor.clean("\n".join(words.lines(found, now, gateway))))
+        opened.print_text("\n".join(words.lines(found, now, gateway)))
 
 
 def _show_refusals(opened: OpenedStore, as_json: bool) -> None:

@@ -8,7 +8,7 @@ _SEQUENCES = re.compile(
 )
 _LINE_ENDS = re.compile(r"(?<!\r)\r+\n")  # anchored at the first CR, or a long run of them would take for ever
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][ -~]{0,200})?)\Z")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def plain(text: str, *, from_terminal: bool = False) -> str:

@@ -32,7 +32,7 @@ def write_plan(plan: ImportPlan, peer: str) -> None:
         opened = open_home()  # with the settings as they are now
         book = open_book(opened)
         for job in write_store(opened, lambda tx: [create_job(tx, book, wish) for wish in plan.jobs]):
-            click.echo(opened.redactor.clean(describe_made(job)))
+            opened.print_text(describe_made(job))
     click.echo(f"Done. Stop {peer} before you start Hermes: two programs cannot share a bot's token.")
     click.echo("To name yourself the owner: hermes setup owner. To check everything: hermes doctor --live")
     hint_at_restart(home)

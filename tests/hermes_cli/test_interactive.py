@@ -1,5 +1,6 @@
 """The chat at a real terminal, on a screen that is really drawn."""
 
+import json
 import re
 import threading
 from pathlib import Path
@@ -253,6 +254,22 @@ def test_a_result_is_folded_to_what_it_says(result: str, shown: list[str], not_s
     assert all(words in said for words in shown), said
     assert not any(words in said for words in not_shown), said
     assert live.usage.total_tokens == 7
+
+
+def test_nothing_that_is_shown_commands_the_terminal() -> None:
+    written: list[str] = []
+    live = view(written)
+    live.begin()
+    evil = "a\x1b]52;c;aGk=\x07b\x1b[2J\x9d0;x\x9c"
+    call = ToolCall(id="1", name="file_read", arguments=json.dumps({"path": evil}))
+    live(ToolStarted(call=call))
+    live(TextDelta(text=evil))
+    shown = live.render(10)
+    live(ToolFinished(call=call, result=tool_result(call, json.dumps({"content": evil})), seconds=1))
+    live.note(evil)
+    live.end(evil)
+    assert "ab" in shown
+    assert not set(shown + "".join(written)) & {"\x1b", "\x07", "\x9d", "\x9c"}
 
 
 def test_each_line_of_a_risky_command_is_indented() -> None:

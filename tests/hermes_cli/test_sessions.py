@@ -57,6 +57,13 @@ def test_a_conversation_can_be_read() -> None:
     assert lines[2].startswith("tool: (todo) ")
 
 
+def test_nothing_that_was_said_commands_the_terminal() -> None:
+    run("chat", "-q", "what is \x1b]52;c;aGk=\x07\x1b[2J3 + 4?")
+    for shown in (run("sessions", "show", ids()[0]), run("sessions", "list"), run("sessions", "search", "what")):
+        assert "what is 3 + 4?" in shown.stdout
+        assert "\x1b" not in shown.stdout
+
+
 def test_a_conversation_for_scripts_is_in_the_words_of_the_api() -> None:
     rows = json.loads(run("sessions", "show", ids()[1], "--json").stdout)
     assert [(row["role"], row["content"]) for row in rows] == [
