@@ -64,11 +64,13 @@ RULES = (
     _rule(
         "hide-from-user",
         "it asks the agent to hide something from the user",
-        r"\b(?:do not|don['’]t|never|without)\s+(?:tell|telling|inform|informing|mention|mentioning|show|showing|reveal"
-        r"|revealing|alert|alerting)\s[^\n]{0,30}\b(?:users?|owners?|humans?|operators?)\b"
+        r"\b(?:do not|don['’]t|never|without)\s+(?:tell|inform|alert)(?:ing)?\s[^\n]{0,30}\b"
+        r"(?:users?|owners?|humans?|operators?)\b"
+        r"|\b(?:do not|don['’]t|never|without)\s+(?:mention|show|reveal)(?:ing)?\s[^\n]{0,40}\bto\s+"
+        r"(?:(?:the|your|any)\s+)?(?:users?|owners?|humans?|operators?)\b"
         r"|\b(?:do not|don['’]t|never)\s+let\s[^\n]{0,20}\b(?:users?|owners?|anyone|anybody)\s+(?:know|see|notice)\b"
-        r"|\b(?:do not|don['’]t|never)\s+(?:tell|mention (?:this|it) to)\s+(?:anyone|anybody)\b"
-        r"|\bkeep (?:this|it) (?:a\s+)?(?:secret|hidden) from\b",
+        r"|\b(?:do not|don['’]t|never)\s+mention (?:this|it) to\s+(?:anyone|anybody)\b"
+        r"|\bkeep (?:this|it) (?:a\s+)?(?:secret|hidden) from\s+(?:(?:the|your)\s+)?(?:users?|owners?|humans?)\b",
     ),
     _rule(
         "skip-approval",
@@ -76,8 +78,10 @@ RULES = (
         r"\b(?:bypass|skip|disable|circumvent|avoid|turn off)\s+(?:the\s+|any\s+|all\s+){0,2}"
         r"(?:approvals?|approval requests?|confirmations?|sandbox|guards?|safety)\b"
         r"|approvals\.mode\b[^\n]{0,20}\boff\b"
-        r"|\b(?:always|automatically|immediately)\s[^\n]{0,40}\bwithout (?:asking|approval|confirmation|permission)\b"
-        r"|\b(?:do not|don['’]t|never)\s+ask\s+(?:\w{1,20}\s+){0,3}(?:approval|confirmation|permission)\b",
+        r"|\b(?:run|execute|approve|allow)\s(?:\w{1,20}\s){0,3}(?:commands?|tools?|calls?|scripts?)\s[^\n]{0,20}"
+        r"\bwithout (?:asking|approval|confirmation|permission)\b"
+        r"|\b(?:do not|don['’]t|never)\s+ask\s+(?:the\s+)?(?:users?|owners?)\s+for\s+"
+        r"(?:approval|confirmation|permission)\b",
     ),
     _rule(
         "read-prompt",
