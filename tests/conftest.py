@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 from hermes_config.keys import variables
 from tests import programs, thorough
@@ -28,6 +29,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A run that was started in the background or by nohup ignores these, and each process that a test starts would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# How busy the machine is decides no test.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("any machine")
 
 _OURS = ("HERMES_", "NOTIFY_SOCKET", "WATCHDOG_")
 

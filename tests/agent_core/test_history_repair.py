@@ -55,14 +55,14 @@ def request(history: list[Message], **options: Any) -> Any:
 
 
 @given(st.lists(messages, max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_history_at_all_becomes_one_that_the_strictest_server_accepts(history: list[Message]) -> None:
     assert find_problem(request(history)) == ""
     assert find_problem(request(history, tools=[])) == ""
 
 
 @given(st.lists(messages, max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_it_is_still_accepted_with_every_extra_on(history: list[Message]) -> None:
     rich = Endpoint(
         provider="Test",
@@ -78,7 +78,7 @@ def test_it_is_still_accepted_with_every_extra_on(history: list[Message]) -> Non
 
 
 @given(st.lists(messages, max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_repairing_twice_changes_nothing_more(history: list[Message]) -> None:
     once = repair(history)
     assert repair(once) == once

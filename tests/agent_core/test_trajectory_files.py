@@ -77,7 +77,7 @@ def test_rows_are_summed_up() -> None:
     assert told["tokens_by"].startswith("estimated")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(rounds=st.integers(0, 8), most=st.integers(100, 9_000), first=st.integers(1, 5), last=st.integers(1, 5))
 def test_a_shortened_trajectory_is_valid_and_keeps_its_ends(rounds: int, most: int, first: int, last: int) -> None:
     row = _row(rounds)

@@ -325,7 +325,7 @@ PIECES = st.one_of(
 
 
 @given(st.lists(PIECES, max_size=6).map(" ".join))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_cleaning_twice_changes_nothing_and_no_known_value_is_left(text: str) -> None:
     cleaned = KNOWN.clean(text)
     assert KNOWN.clean(cleaned) is cleaned
@@ -334,7 +334,7 @@ def test_cleaning_twice_changes_nothing_and_no_known_value_is_left(text: str) ->
 
 
 @given(st.lists(PIECES, max_size=6).map(" ".join), st.integers(1, 12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_in_pieces_nothing_is_lost_and_nothing_known_is_left(text: str, size: int) -> None:
     shown = whole(KNOWN, text, size)
     assert KEY not in shown

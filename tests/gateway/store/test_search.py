@@ -4,7 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_core.conversation import Message, Role
@@ -174,13 +174,13 @@ def test_a_monstrous_query_is_no_error(said: Transaction, query: str) -> None:
     find_hits(said, query)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from("aдé東かア한\"*()^+-:,.{}'\0 ANDORTE\ud800") | st.characters(), max_size=30))
 def test_no_query_whatever_is_an_error(said: Transaction, query: str) -> None:
     find_hits(said, query)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(st.text(alphabet="東京会議かなカナ한글々abc ", min_size=1, max_size=20), st.data())
 def test_any_two_cjk_neighbours_are_found(tx: Transaction, text: str, data: st.DataObject) -> None:
     pairs = [
@@ -295,7 +295,7 @@ def test_tool_results_and_answers_are_found_too(tx: Transaction) -> None:
     assert {hit.role for hit in find_hits(tx, "needle")} == {"assistant", "tool"}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(
