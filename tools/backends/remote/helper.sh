@@ -138,7 +138,7 @@ supervise() {
   members
   set -- $left
   children=$#
-  end_all 40
+  [ $children = 0 ] && [ "$op" = run ] || end_all 40 # `run` looks once more when it has answered
   set -- $left
   why=
   [ -e "$d/why" ] && read -r why < "$d/why"
@@ -158,6 +158,7 @@ prepare() {
 
 op_run() {
   prepare
+  kept=
   input=/dev/null
   if [ "$data" -gt 0 ]; then
     input=$d/stdin
@@ -184,10 +185,19 @@ op_run() {
   if [ "$bytes" -gt 0 ] && [ "$keeps" = 1 ] && [ "$bytes" -gt "$small" ]; then
     section file
     printf %s "$first"
+    kept=1
+  fi
+  clean_up >/dev/null 3<&- 8>&- & # nobody waits for it
+}
+
+clean_up() {
+  read -r session < "$d/pid"
+  end_all 40
+  if [ -n "$kept" ]; then
     rm -f "$d/stdin" "$d/start_up" "$d/report" "$d/why" "$d/pid"
     ls -dt "$S"/cmd_* | tail -n +51 | while read -r old; do rm -rf "$old"; done
   else
-    rm -rf "$d" >/dev/null 3<&- 8>&- & # nobody waits for it
+    rm -rf "$d"
   fi
 }
 
