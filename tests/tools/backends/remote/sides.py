@@ -63,7 +63,8 @@ def import_images(*docker: str) -> None:
 
 @contextmanager
 def docker_daemon(folder: Path) -> Iterator[str]:
-    """Run a docker daemon of our own; yield its address."""
+    """Run a docker daemon of our own, which DOCKER_HOST names meanwhile; yield its address."""
+    before = os.environ.pop("DOCKER_HOST", None)
     address = f"unix://{folder}/d.sock"
     arguments = ["--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "-H", address]
     arguments += ["--iptables=false", "--bridge=none", "--pidfile", f"{folder}/pid"]
@@ -77,7 +78,9 @@ def docker_daemon(folder: Path) -> Iterator[str]:
         left = subprocess.run(["docker", "ps", "-aq"], capture_output=True, text=True, check=True).stdout.split()
         subprocess.run(["docker", "rm", "-f", *left], capture_output=True, check=False)
     finally:
-        os.environ.pop("DOCKER_HOST", None)
+        del os.environ["DOCKER_HOST"]
+        if before is not None:
+            os.environ["DOCKER_HOST"] = before
         daemon.terminate()
         try:
             daemon.wait(_START_SECONDS)
