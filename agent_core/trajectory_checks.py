@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_core.tokens import estimate_text
 from agent_core.trajectory import InputRefused, Row, Turn, read_gpt, read_results, read_system
+from hermes_config.extras import install_line
 
 _TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 
@@ -105,9 +106,7 @@ def open_counter(tokenizer: str) -> TokenCounter:
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise InputRefused(
-            "Reading a tokenizer needs the package `tokenizers`: pip install 'hermes-gateway[batch]'"
-        ) from error
+        raise InputRefused(f"Reading a tokenizer needs the package `tokenizers`: {install_line('batch')}") from error
     try:
         opened = Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises bare ones

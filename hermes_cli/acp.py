@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import click
 
-_INSTALL = "`hermes acp` needs a package that is missing; install it with: pip install 'hermes-gateway[acp]'"
+from hermes_config.extras import install_line
 
 
 @click.command()
@@ -19,7 +19,9 @@ def acp() -> None:
     from hermes_cli.opening import open_home
 
     if find_spec("acp") is None:
-        raise click.ClickException(_INSTALL)
+        raise click.ClickException(
+            f"`hermes acp` needs a package that is missing. To install it: {install_line('acp')}"
+        )
     if not (_is_pipe(0) and _is_pipe(1)):
         raise click.UsageError("An editor starts `hermes acp` and talks to it through pipes. To talk here: hermes chat")
     opened = open_home()

@@ -11,9 +11,10 @@ from gateway.lock import read_state
 from hermes_cli.opening import OpenedStore, open_home
 from hermes_config.config_file import remove_from_text, set_in_text
 from hermes_config.edit import replace_config
+from hermes_config.extras import install_line
 from hermes_config.mcp import McpServer, check_entry, write_entry
 from hermes_config.sources import read_text
-from tools.mcp.base import INSTALL, CallUnanswered, McpProblem, prepare
+from tools.mcp.base import CallUnanswered, McpProblem, prepare
 from tools.mcp.logins import Logins
 
 _RELOAD = "If the gateway is running, send /reload-mcp in a chat, or: hermes gateway reload"
@@ -186,7 +187,7 @@ def serve() -> None:
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
-        raise click.ClickException(f"{INSTALL[0].upper()}{INSTALL[1:]}")
+        raise click.ClickException(f"The package mcp is not installed: {install_line('mcp')}")
     from hermes_cli.mcp_functions import serve_conversations
 
     with suppress(KeyboardInterrupt):

@@ -13,6 +13,7 @@ from agent_core.batch.tasks import BatchTask
 from agent_core.batch.worker import BatchOptions, BatchWorker, WorkerLost
 from agent_core.trajectory import InputRefused, Row
 from hermes_config import environment
+from hermes_config.extras import install_line
 from hermes_config.settings import Settings
 
 _CLOSE_SECONDS = 20.0
@@ -54,7 +55,7 @@ def ray_workers(settings: Settings, options: BatchOptions) -> Iterator[Callable[
     try:
         import ray
     except ImportError as error:
-        raise InputRefused("Ray is not installed: pip install 'hermes-gateway[batch]'") from error
+        raise InputRefused(f"Ray is not installed: {install_line('batch')}") from error
     # Alone on this machine as little as possible: one spare worker, the smallest store.
     here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": 1, "object_store_memory": _STORE}
     where: dict[str, Any] = {"address": options.address} if options.address else here

@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from hermes_config.extras import install_line
 from hermes_config.settings import BrowserSettings
 from tools.backends.environment import child_environment
 from tools.backends.proxy import Proxy
@@ -30,7 +31,6 @@ from tools.url_guard import AddressRefused, ApiRequest, FetchLimits, UrlGuard, f
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Playwright
 
-INSTALL = "install it with: pip install 'hermes-gateway[browser]'"
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _START_SECONDS = 60.0
 _END_SECONDS = 10.0
@@ -112,7 +112,7 @@ class OpenedBrowser:
 def find_problem(options: BrowserSettings) -> str:
     """Return why no browser can be started here, for the operator; empty when one can."""
     if find_spec("playwright") is None:
-        return f"playwright is not installed: {INSTALL}"
+        return f"playwright is not installed: {install_line('browser')}"
     if _find_executable(options):
         return ""
     if options.executable:

@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from hermes_config.extras import install_line
 from tools.approval.file_access import about_reading
 from tools.approval.gate import Question
 from tools.base import Tool, ToolContext, ToolFailed, workplace_of
@@ -15,7 +16,6 @@ from tools.provenance import FILE, HERMES
 from tools.registry import build_tool, registry
 
 MAX_RECORDING_BYTES = 20_000_000
-INSTALL = "install it with: pip install 'hermes-gateway[voice]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def speech_tool(engines: SpeechEngines, *, in_chat: bool) -> Tool:
 
     def unavailable() -> str:
         if not engines.speaks:
-            return f"nothing speaks: set OPENAI_API_KEY or voice.speech_url, install espeak-ng, or {INSTALL}"
+            return f"nothing speaks: set OPENAI_API_KEY or voice.speech_url, or: {install_line('voice')}"
         return "" if in_chat else "it works only in chats"
 
     return build_tool(text_to_speech, toolset="speech", brings="", unavailable=unavailable)
@@ -92,7 +92,7 @@ def transcription_tool(engines: SpeechEngines) -> Tool:
         return replace(asked, tool="transcribe_audio") if asked is not None else None
 
     def unavailable() -> str:
-        missing = f"nothing transcribes: set OPENAI_API_KEY or voice.transcription_url, or {INSTALL}"
+        missing = f"nothing transcribes: set OPENAI_API_KEY or voice.transcription_url, or: {install_line('voice')}"
         return "" if engines.hears else missing
 
     return build_tool(

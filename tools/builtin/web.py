@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from hermes_config.extras import install_line
 from tools.approval.gate import Question
 from tools.approval.hosts import ask_about_addresses
 from tools.base import Tool, ToolContext, ToolFailed, absent
@@ -19,7 +20,6 @@ from tools.search_engines import SearchEngine, search_first
 from tools.url_guard import FetchedDocument, FetchLimits, UrlGuard, fetch
 
 MAX_URLS = 5
-INSTALL = "install it with: pip install 'hermes-gateway[web]'"
 _MAX_QUERY_CHARS = 400
 _SHOWN_CHARS = 40_000  # of all pages of a call
 _SHOWN_OF_LONG = 3_000
@@ -58,7 +58,7 @@ def web_search_tool(engines: Sequence[SearchEngine]) -> Tool:
 
     def unavailable() -> str:
         settings = "PARALLEL_API_KEY, FIRECRAWL_API_KEY or web.searxng_url"
-        return "" if engines else f"there is no search engine: set {settings}, or {INSTALL}"
+        return "" if engines else f"there is no search engine: set {settings}, or install one: {install_line('web')}"
 
     return build_tool(web_search, toolset="web", brings=SEARCH, unavailable=unavailable)
 
@@ -92,7 +92,7 @@ def web_extract_tool(pages: PageReader, guard: UrlGuard, limits: FetchLimits) ->
     def unavailable() -> str:
         if pages is NO_PAGES:
             return "it works only in the gateway and in `hermes chat`"
-        return "" if find_spec("trafilatura") is not None else f"trafilatura is not installed: {INSTALL}"
+        return "" if find_spec("trafilatura") is not None else f"trafilatura is not installed: {install_line('web')}"
 
     return build_tool(web_extract, toolset="web", brings=WEB, unavailable=unavailable, about=about)
 

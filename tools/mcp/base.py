@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from hermes_config.extras import install_line
 from hermes_config.mcp import McpServer, UnsetVariable
 from tools.backends.environment import child_environment
 from tools.errors import ToolFailed
-
-INSTALL = "the package mcp is not installed; install it with: pip install 'hermes-gateway[mcp]'"
 
 
 class McpProblem(Exception):
@@ -66,7 +65,7 @@ def is_local(host: str) -> bool:
 def prepare(server: McpServer) -> McpServer:
     """Return the server with its variables replaced and its program found; raises McpProblem."""
     if find_spec("mcp") is None:
-        raise McpProblem(INSTALL)
+        raise McpProblem(f"the package mcp is not installed: {install_line('mcp')}")
     try:
         ready = server.expand()
     except UnsetVariable as error:

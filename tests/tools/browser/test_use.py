@@ -14,13 +14,14 @@ from aiohttp.test_utils import TestServer
 
 from agent_core.tokens import estimate_text
 from gateway.media.kinds import MAX_SIDE_PIXELS, detect_format, measure_picture
+from hermes_config.extras import install_line
 from hermes_config.settings import BrowserSettings
 from tests.programs import needs
 from tests.tools.browser.site import Site, open_site
 from tests.tools.browser.user import User, open_user, processes_with
 from tests.web.browser import open_browser
 from tools.browser.browsers import Browsers
-from tools.browser.chromium import INSTALL, Browserbase
+from tools.browser.chromium import Browserbase
 from tools.builtin.browser import browser_tools
 from tools.errors import ToolFailed
 from tools.pictures import NoPictures
@@ -294,7 +295,7 @@ async def test_what_is_missing_is_said_and_the_tools_are_absent(
     wrong = Browsers(options=BrowserSettings(executable=str(tmp_path / "chrome")))
     assert "there is no such program" in offered(wrong).pop()
     monkeypatch.setattr("tools.browser.chromium.find_spec", lambda name: None)
-    assert offered(Browsers()) == {f"playwright is not installed: {INSTALL}"}
+    assert offered(Browsers()) == {f"playwright is not installed: {install_line('browser')}"}
     monkeypatch.undo()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "apt install chromium" in offered(Browsers()).pop()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hermes_config.environment import lookup
+from hermes_config.extras import install_line
 from hermes_config.settings import ModalSettings
 from tools.backends.remote.calls import Place, PlaceFailed, PlaceGone, helper_argv
 from tools.backends.remote.containers import WORKSPACE, idle_script
@@ -102,7 +103,7 @@ class ModalPlace(Place):
         try:
             import modal
         except ImportError as error:
-            raise PlaceFailed("The Python package modal is missing.", "pip install 'hermes-gateway[modal]'") from error
+            raise PlaceFailed("The Python package modal is missing.", install_line("modal")) from error
         token = lookup("MODAL_TOKEN_ID"), lookup("MODAL_TOKEN_SECRET")
         if not all(token):
             raise PlaceFailed("There is no token for Modal.", _KEYS)
