@@ -67,7 +67,8 @@ def speech_tool(engines: SpeechEngines, *, in_chat: bool) -> Tool:
 
     def unavailable() -> str:
         if not engines.speaks:
-            return f"nothing speaks: set OPENAI_API_KEY or voice.speech_url, or: {install_line('voice')}"
+            settings = "OPENAI_API_KEY or voice.speech_url"
+            return f"nothing speaks: set {settings}, install espeak-ng, or: {install_line('voice')}"
         return "" if in_chat else "it works only in chats"
 
     return build_tool(text_to_speech, toolset="speech", brings="", unavailable=unavailable)
