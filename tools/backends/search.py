@@ -29,10 +29,11 @@ _RIPGREP_CONTENT = (
     *("--max-columns-preview", f"--max-count={MAX_MATCHES_PER_FILE}", f"--max-filesize={MAX_SEARCHED_FILE_BYTES}"),
 )
 _SKIPPED = r"\( -name '.?*' -o -name node_modules -o -name __pycache__ \) ! -path {path} -prune"
-# Perl's expressions where grep has them. A first run without a file tells a bad expression by its exit code.
+# Perl's expressions where grep has them. A first run tells a bad expression by its exit code: busybox needs a line for
+# that.
 _GREP = f"""\
 kind=E; grep -qP . /dev/null 2> /dev/null; [ $? -gt 1 ] || kind=P
-grep -q$kind -e {{pattern}} /dev/null; [ $? -le 1 ] || exit 2
+echo | grep -q$kind -e {{pattern}}; [ $? -le 1 ] || exit 2
 {{find}} -size -{MAX_SEARCHED_FILE_BYTES // 512} \
 -exec grep -nH$kind -m {MAX_MATCHES_PER_FILE} -e {{pattern}} {{{{}}}} + \
 2> /dev/null | cut -b 1-{8 * MAX_SHOWN_LINE_CHARS}

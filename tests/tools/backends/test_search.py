@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.programs import needs
 from tools.backends import files, search
-from tools.backends.base import Command, FileRefused, Found, Search
+from tools.backends.base import Command, FileRefused, Finished, Found, Search
 from tools.backends.local import LocalBackend
 from tools.backends.search import name_matches, segments_match
 
@@ -141,6 +142,21 @@ async def test_long_lines_are_cut(tree: Path, ripgrep: bool) -> None:
 async def test_a_pattern_that_is_none_is_said(tree: Path, ripgrep: bool) -> None:
     with pytest.raises(FileRefused, match=r"not a valid regular expression: .*\. Escape"):
         await found(tree, "a(", ripgrep=ripgrep)
+
+
+@needs("busybox-static")
+async def test_busybox_says_that_a_pattern_is_none(tree: Path, tmp_path: Path) -> None:
+    for name in ("grep", "find", "cut"):
+        (tmp_path / name).symlink_to(str(shutil.which("busybox")))
+    backend = LocalBackend(workspace=tree)
+
+    async def run(command: Command) -> Finished:
+        return await backend.run(replace(command, text=f"PATH={tmp_path}:$PATH\n{command.text}"))
+
+    backend.files._searcher = replace(backend.files._searcher, ripgrep="", run=run)
+    assert (await backend.files.search(Search(pattern="need[l]e", path=str(tree)))).matches
+    with pytest.raises(FileRefused, match=r"not a valid regular expression: bad regex .*\. Escape"):
+        await backend.files.search(Search(pattern="a(", path=str(tree)))
 
 
 @pytest.mark.parametrize("ripgrep", WITH_RIPGREP)
