@@ -1,8 +1,10 @@
 """Install and update skills from elsewhere: quarantine, inspection, then the owner's yes."""
 
 import asyncio
+import filecmp
 import shutil
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
@@ -97,16 +99,19 @@ def compare_folders(old: Path, new: Path) -> str:
     names = sorted({str(path.relative_to(root)) for root in (old, new) for path in root.rglob("*") if path.is_file()})
     parts: list[str] = []
     for name in names:
-        before, after = (read_text(root / name, _MAX_COMPARED_BYTES) for root in (old, new))
-        if before == after:
+        was_there, is_there = (old / name).exists(), (new / name).exists()
+        if was_there and is_there and filecmp.cmp(old / name, new / name, shallow=False):
             continue
-        if before is None or after is None:
-            parts.append(f"{name}: {'added' if not (old / name).exists() else 'removed'}, or changed and not shown")
-        lines = unified_diff(
-            (before or "").splitlines(), (after or "").splitlines(), f"{name} now", f"{name} new", lineterm="", n=2
-        )
-        parts.append("\n".join(lines))
-    text = "\n".join(filter(None, parts))
+        before = read_text(old / name, _MAX_COMPARED_BYTES) if was_there else ""
+        after = read_text(new / name, _MAX_COMPARED_BYTES) if is_there else ""
+        lines: Iterable[str] = ()
+        if before is not None and after is not None:
+            lines = unified_diff(
+                before.splitlines(), after.splitlines(), f"{name} now", f"{name} new", lineterm="", n=2
+            )
+        change = "added" if not was_there else "changed" if is_there else "removed"
+        parts.append("\n".join(lines) or f"{name}: {change}, not shown")  # such as other line ends
+    text = "\n".join(parts)
     return (
         text
         if len(text) <= _MAX_DIFF_CHARS

@@ -77,6 +77,22 @@ async def test_a_folder_is_installed_with_its_origin_and_updated_with_a_diff(
     update = await quarantine_update(library, "tea", NOBODY)
     assert update is not None
     assert "-Hot.\n+Cold." in describe(update)
+    (folder / "references" / "long.md").write_text("Milk. " * 50_000)
+    (folder / "leaf.bin").write_bytes(b"\0green")
+    update = await quarantine_update(library, "tea", NOBODY)
+    assert update is not None
+    assert "leaf.bin: added, not shown\nreferences/long.md: added, not shown\n" in describe(update)
+    install(library, update)
+    (folder / "references" / "long.md").write_text("Lemon " * 50_000)
+    (folder / "leaf.bin").write_bytes(b"\0black")
+    update = await quarantine_update(library, "tea", NOBODY)
+    assert update is not None
+    assert describe(update).endswith("leaf.bin: changed, not shown\nreferences/long.md: changed, not shown")
+    (folder / "references" / "long.md").unlink()
+    (folder / "leaf.bin").unlink()
+    update = await quarantine_update(library, "tea", NOBODY)
+    assert update is not None
+    assert describe(update).endswith("leaf.bin: removed, not shown\nreferences/long.md: removed, not shown")
     mine = library.get("tea").folder / "SKILL.md"
     mine.write_text(mine.read_text() + "Mine.")
     update = await quarantine_update(library, "tea", NOBODY)
