@@ -5,6 +5,7 @@ line with the beginning of its result; `unfold` shows the rest.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -166,7 +167,7 @@ class LiveView:
     def _show_result(self, call: ToolCall, result: Message, seconds: float) -> None:
         lines, failed = read_result(result.text)
         self._last_result = self._sanitize("\n".join(lines))
-        is_diff = self._last_result.startswith("--- ")
+        is_diff = bool(re.match(r"--- .*\n\+\+\+ ", self._last_result))
         full = [line for line in self._last_result.splitlines() if line.strip()][2 if is_diff else 0 :]
         if failed:  # the reason must be readable to its end
             full = [piece for line in full for piece in wrap(line, max(self.width() - 2, 20))]

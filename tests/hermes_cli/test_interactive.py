@@ -230,6 +230,11 @@ def test_no_text_has_a_background_that_a_light_terminal_has_not() -> None:
         ),
         ('{"output": "a\\nb\\nc\\nd\\ne", "error": null, "exit_code": 0}', ["c\n", "… 2 more lines"], ["  d"]),
         ('{"diff": "--- a/x\\n+++ b/x\\n@@ -1 +1 @@\\n-a\\n+b\\n c"}', ["\n  -a\n  +b\n   c"], ["--- a", "more"]),
+        (
+            '{"output": "--- FAIL: TestX\\n    x_test.go:5: bad\\nFAIL"}',
+            ["--- FAIL: TestX\n      x_test.go:5: bad"],
+            ["more"],
+        ),
         ('{"matches": [{"path": "x", "line": 3, "text": "y"}], "shown": 1}', ["\n  x: 3: y\n  shown: 1"], ["{"]),
         ('{"output": "", "error": null, "exit_code": 0}', ["(no output)"], ["exit code"]),
         ('{"output": "boom", "exit_code": 2}', ["✗ terminal", "boom", "exit code 2"], ["●"]),
