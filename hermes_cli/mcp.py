@@ -125,7 +125,7 @@ def test(name: str, as_json: bool) -> None:
         for tool in found["tools"]:
             opened.print_text(f"{tool['name']}: {tool['description'].partition(chr(10))[0][:100]}".rstrip(": "))
         for note in found["renamed"]:
-            click.echo(f"Note: {note}.")
+            opened.print_text(f"Note: {note}.")
         click.echo(f"{name} works and offers {len(found['tools'])} tools.")
     if found["state"] != "ready":
         raise click.ClickException(f"{name} does not work: {found['problem'] or 'it did not answer in time'}.")

@@ -1,5 +1,6 @@
 """`hermes sessions`: list, read, search, export and delete conversations."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -135,7 +136,7 @@ def export(session: str, form: TranscriptFormat | Literal["sharegpt"], output: P
     if not text:
         raise _no_session(opened, session)
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(plain(text) if sys.stdout.isatty() else text, nl=False)
         return
     with create_file(output) as file:
         file.write(text.encode())
@@ -155,7 +156,7 @@ def delete(session: str, yes: bool) -> None:
     found = read_store(opened, lambda tx: store.find(tx, session))
     if found is None:
         raise _no_session(opened, session)
-    title = opened.redactor.clean(found.title) or "(no title)"
+    title = opened.redactor.clean(plain(found.title)) or "(no title)"
     confirm(f"Delete “{title}” ({found.key})?", yes=yes, command=f"hermes sessions delete {session} --yes")
     media, backends = build_media_files(opened.home), process_backends(opened.settings.terminal)
     if not with_store(opened, lambda db: erase_session(db, media, found.id, backends=backends)):

@@ -12,6 +12,7 @@ from skills.format import FILE_NAME, Skill
 from skills.installing import describe, quarantine, quarantine_update
 from skills.installing import install as install_skill
 from skills.library import NoSuchSkill, SkillLibrary
+from tools.ansi import plain
 from tools.errors import ToolFailed
 from tools.url_guard import UrlGuard
 
@@ -121,14 +122,14 @@ def _take(given: str, *, yes: bool, is_update: bool) -> None:
     try:
         fetched = asyncio.run(fetch(library, given, guard))
     except ToolFailed as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(plain(str(error))) from error
     if fetched is None:
         click.echo(f"{given} is up to date.")
         return
     try:
         opened.print_text(describe(fetched))
         for finding in fetched.inspection.findings:
-            click.echo(f"  {click.style('!', fg='yellow')} {finding}")
+            click.echo(f"  {click.style('!', fg='yellow')} {plain(str(finding))}")
         found = len(fetched.inspection.findings)
         note = f" The scanner found {found} things, see above." if found else ""
         command = "update" if is_update else "install"
