@@ -15,6 +15,7 @@ from gateway.store.sessions import Session, title_of
 from gateway.wording import count, shorten
 
 _SEARCHED = 1_000
+_COMPARED, _COMPARED_CHARS = 200, 80  # titles, and the start of a name: commands run while nobody else can write
 _TARGET_TOKENS, _LEAST_TOKENS, _MOST_TOKENS = 50_000, 1_000, 10_000_000
 _SHOWN = 5
 _LABEL_CHARS = 40
@@ -173,9 +174,10 @@ def _offer_nearest(found: Sequence[Session], name: str) -> Answer:
 
     def count_similar_words(session: Session) -> int:
         words = session.title.casefold().split()
-        return sum(bool(get_close_matches(word, words, n=1, cutoff=0.7)) for word in name.casefold().split())
+        return sum(bool(get_close_matches(word, words, n=1, cutoff=0.7)) for word in wanted)
 
-    near = {session.id: count for session in found if (count := count_similar_words(session))}
+    wanted = name[:_COMPARED_CHARS].casefold().split()
+    near = {session.id: count for session in found[:_COMPARED] if (count := count_similar_words(session))}
     if not near:
         return _offer(found, f"No conversation matches {quote(name)}. These exist:")
     ranked = sorted((one for one in found if one.id in near), key=lambda one: -near[one.id])

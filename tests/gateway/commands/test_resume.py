@@ -102,6 +102,13 @@ def test_the_nearest_titles_are_named(
     assert [line.split()[-1] for line in lines[1:-1]] == named
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["trp " * 20_000, "t" * 80_000])
+def test_a_long_name_holds_nobody_up(tx: Transaction, clock: Clock, name: str) -> None:
+    converse(tx, clock, *(f"A trip to {number} towns and back home again with all" for number in range(300)), "now")
+    assert resume(tx, name).text.startswith("No conversation matches")
+
+
 def test_another_chats_conversation_is_out_of_reach(tx: Transaction, clock: Clock) -> None:
     ids = converse(tx, clock, "secret", "now", key=OTHER)
     converse(tx, clock, "mine", "now")
