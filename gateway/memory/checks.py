@@ -17,6 +17,15 @@ _NAMED_SECRET = re.compile(
 )
 _STRICTER = (  # than what the scanner lets pass: a fact about somebody says none of this
     (
+        "it tells the agent to ignore its instructions",
+        re.compile(
+            r"\b(?:ignore|disregard|forget|override)\b.{0,30}"
+            r"\b(?:previous|prior|above|earlier|system|your|all)\b.{0,20}\b(?:instructions?|prompts?|rules?)\b",
+            re.I | re.S,
+        ),
+    ),
+    ("it imitates a system message", re.compile(r"<\|?/?(?:system|im_start|assistant)\b|^\s*system\s*:", re.I | re.M)),
+    (
         "it gives the agent another role",
         re.compile(r"\byou are (?:now|no longer)\b|\bact as (?:root|admin)\b", re.I),
     ),
