@@ -8,6 +8,7 @@ from gateway.clock import now_ms
 from gateway.messages import Address
 from gateway.store import inbox
 from gateway.store.db.connection import Row, Transaction, build
+from gateway.store.people import OWNER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +42,9 @@ def find_proposer(tx: Transaction, session_id: str) -> Proposer | None:
     if not asked or any(message.role != "owner" for message in asked):
         return None
     last = asked[-1]
-    address = None if last.is_at_terminal else last.key.reply_address(last.message_id)
-    return Proposer(turn_id=turn_id, person_id=last.person_id, address=address)
+    if last.is_at_terminal:
+        return Proposer(turn_id=turn_id, person_id=OWNER, address=None)
+    return Proposer(turn_id=turn_id, person_id=last.person_id, address=last.key.reply_address(last.message_id))
 
 
 def add(tx: Transaction, proposal: SkillProposal) -> int:

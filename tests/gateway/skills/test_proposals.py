@@ -20,6 +20,7 @@ from gateway.skills.proposals import carry_out, render_proposal
 from gateway.store import inbox, sessions, skill_proposals, turns
 from gateway.store.db.connection import Transaction
 from gateway.store.db.database import Database
+from gateway.store.people import OWNER
 from gateway.store.skill_proposals import SkillProposal
 from hermes_config.redaction import Redactor
 from skills.library import SkillLibrary
@@ -161,6 +162,16 @@ async def test_a_wrong_request_says_what_to_do(
     with pytest.raises(ToolFailed, match=reason):
         await engine.propose(session, create(**given))
     assert await db.read(skill_proposals.list_waiting) == []
+
+
+async def test_at_the_terminal_the_owner_is_asked(db: Database, engine: SkillEngine) -> None:
+    def begin_at_terminal(tx: Transaction) -> str:
+        key = SessionKey(platform="cli", chat="1")
+        return turns.begin_at_terminal(tx, key, sessions.open_current(tx, key).id).session_id
+
+    await engine.propose(await db.write(begin_at_terminal), create())
+    [proposal] = await db.read(skill_proposals.list_waiting)
+    assert proposal.person_id == OWNER
 
 
 async def test_near_duplicates_are_named_before_a_new_one_is_proposed(
