@@ -85,6 +85,13 @@ def test_code_ends_where_it_ends() -> None:
     assert [naming.path for naming in find_named_files(text)] == ["c.png", "y.png", "f.png"]
 
 
+@pytest.mark.timeout(60)
+def test_many_backticks_take_no_time() -> None:
+    """With a search for the end of each run of them, this would take minutes."""
+    ticks = " ".join("`" * length for length in range(1, 3_000))
+    assert [naming.path for naming in find_named_files(f"MEDIA:y.png\n{ticks}")] == ["y.png"]
+
+
 def test_several_lines_leave_no_hole() -> None:
     assert left("Here they are:\nMEDIA:a.png\nMEDIA:b.png\n\nEnjoy.") == "Here they are:\n\nEnjoy."
     assert left("MEDIA:a.png\n\nEnjoy.") == "Enjoy."
