@@ -129,7 +129,7 @@ class Browsers:
     async def _close_tab(self, key: str, person: _Person, task_id: str) -> None:
         if (tab := person.tabs.pop(task_id, None)) is not None:  # its conversation may have ended meanwhile
             await tab.close()
-        if not person.tabs:
+        if not person.tabs and dict(self._list_open()).get(key) is person:  # it may have got another browser meanwhile
             await self._end(key)
 
     async def _end(self, key: str) -> None:

@@ -22,6 +22,7 @@ from tests.tools.browser.user import User, open_user, processes_with
 from tests.web.browser import open_browser
 from tools.browser.browsers import Browsers
 from tools.browser.chromium import Browserbase
+from tools.browser.tab import Tab
 from tools.builtin.browser import browser_tools
 from tools.errors import ToolFailed
 from tools.pictures import NoPictures
@@ -223,6 +224,28 @@ async def test_a_conversation_may_end_while_idle_ones_are_closed(site: Site, tmp
         await other.open(site.url("/form"))
         await asyncio.gather(ann.browsers.close_idle(), ann.browsers.close(other.context))
         assert processes_with(str(tmp_path)) == []
+
+
+async def test_a_tab_that_closes_slowly_does_not_end_the_next_browser(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing, may_close, close = asyncio.Event(), asyncio.Event(), Tab.close
+
+    async def close_slowly(tab: Tab) -> None:
+        closing.set()
+        await may_close.wait()
+        await close(tab)
+
+    async with open_user(tmp_path / "ann") as ann:
+        await ann.open(site.url("/form"))
+        monkeypatch.setattr(Tab, "close", close_slowly)
+        ending = asyncio.create_task(ann.browsers.close(ann.context))
+        await closing.wait()
+        await ann.browsers._end(*ann.browsers._people)  # as to make room for somebody else
+        await ann.open(site.url("/form"))
+        may_close.set()
+        await ending
+        assert "Page: Order" in await ann.do("snapshot")
 
 
 async def test_browsers_that_cannot_be_started_do_not_keep_the_others_from_ending(site: Site, tmp_path: Path) -> None:
