@@ -89,7 +89,8 @@ async def file_search(
 ) -> dict[str, Any]:
     """Search a folder and everything below it, inside files or for file names.
 
-    Skips hidden files, files named by .gitignore or .ignore, /proc, /sys and /dev. Use this rather than grep or find.
+    Skips hidden files, /proc, /sys and /dev, and where ripgrep is installed also what .gitignore and .ignore name. Use
+    this rather than grep or find.
     """
     place = workplace_of(context)
     if not pattern or "\0" in pattern or "\n" in pattern:
