@@ -149,7 +149,7 @@ def _unpack(file: Path, folder: Path) -> dict[str, Any]:
             first = archive.next()
             if first is None or first.name != _MANIFEST:
                 raise ValueError("its first entry is not ours")
-            archive.extractall(folder, filter="data")
+            _extract(archive, folder.resolve())
         manifest: dict[str, Any] = json.loads((folder / _MANIFEST).read_text())
         (folder / _MANIFEST).unlink()
     except (tarfile.TarError, ValueError, EOFError, OSError) as error:
@@ -160,6 +160,21 @@ def _unpack(file: Path, folder: Path) -> dict[str, Any]:
     if manifest["format"] > _FORMAT:
         raise click.ClickException(f"A newer Hermes ({manifest['version']}) made {file.name}. Update first.")
     return manifest
+
+
+def _extract(archive: tarfile.TarFile, folder: Path) -> None:
+    """Extract an archive, but nothing that would land outside the folder; raises ValueError for that."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    for member in archive:  # Python before 3.11.4, such as that of Debian 12
+        target = folder / member.name
+        paths = (target, target.parent / member.linkname) if member.issym() else (target,)
+        is_usual = member.isfile() or member.isdir() or member.issym()
+        if not is_usual or not all(path.resolve().is_relative_to(folder) for path in paths):
+            raise ValueError(f"{member.name} does not belong into a home")
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        archive.extract(member, folder)
 
 
 def _exchange(home: Home, unpacked: Path, aside: Path) -> None:

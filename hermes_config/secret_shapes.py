@@ -69,10 +69,11 @@ def _has_key_line(text: str) -> bool:
 
 PRIVATE_KEY = SecretShape(
     openings=("-----BEGIN ",),
-    # Up to its end mark; without one, as far as it looks like base64.
+    # Up to its end mark; without one, as far as it looks like base64. Not possessive there: before 3.11.5, Python
+    # matches a repeated choice that is possessive wrongly.
     pattern=re.compile(
         r"(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:"
-        rf"(?:[^-]|-(?!----)){{0,{LONGEST_KEY_CHARS}}}+-----END [A-Z0-9 ]{{0,40}}-----"
+        rf"(?:[^-]|-(?!----)){{0,{LONGEST_KEY_CHARS}}}-----END [A-Z0-9 ]{{0,40}}-----"
         r"|(?:(?:[\s\"',+]|\\[nr])*+[A-Za-z0-9+/]{16,}+=*+)*+(?:(?:[\s\"',+]|\\[nr])*+[A-Za-z0-9+/]++(?:=++|\Z))?+))"
     ),
     is_real=_has_key_line,

@@ -83,6 +83,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MESSAGING_CWD", str(tmp_path))
     Home(tmp_path / "home").prepare()
     StandIn(tmp_path / "programs")
+    (tmp_path / "programs" / "apt").write_text("#!/bin/sh\nexit 1\n")  # nothing is installed by a test
+    (tmp_path / "programs" / "apt").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
     return tmp_path / "home"
 
