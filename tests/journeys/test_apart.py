@@ -9,6 +9,7 @@ from pathlib import Path
 from playground.model_script import ModelAnswer, ScriptedCall, ask_for, say
 from tests.journeys.stage import PATIENCE_SECONDS, code_in
 from tests.journeys.telegram_stage import OWNER, Stage, stage
+from tests.programs import needs
 
 BOT = "@playground_bot"
 SECRET = "heliotrope"  # Ada's word, which Bob must not meet anywhere
@@ -67,6 +68,7 @@ COMMANDS = (
 )
 
 
+@needs("bubblewrap")  # without it, members have no tools for files and commands
 async def test_no_tool_or_command_tells_one_person_or_a_group_about_another(tmp_path: Path) -> None:
     async with stage(tmp_path, config=ASKED_MUCH) as on:
         owner, ada, bob = on.person("Olga", id=OWNER), on.person("Ada"), on.person("Bob")
