@@ -76,7 +76,8 @@ def _transcribe(file: BinaryIO, folder: str) -> bytes:
 
     sound = np.frombuffer(file.read(), np.int16).astype(np.float32) / 32_768
     segments, _ = WhisperModel(folder, device="cpu", compute_type="int8", local_files_only=True).transcribe(sound)
-    return " ".join(segment.text.strip() for segment in segments).encode()
+    words = " ".join(segment.text.strip() for segment in segments)
+    return f"{words}\n".encode()  # without the end of the line, it failed
 
 
 def _recognise(file: BinaryIO, grammar: str) -> bytes:

@@ -240,7 +240,7 @@ def find_recognisers(key: str, voice: VoiceSettings, guard: UrlGuard, *, is_open
     if url := voice.transcription_url or (_OPENAI if is_openai and not voice.offline else ""):
         engines.append(openai_recogniser(url, voice.transcription_model, key, guard))
     if voice.whisper_model:
-        folder = Path(voice.whisper_model).expanduser()
+        folder = Path(voice.whisper_model).expanduser().absolute()
         # Without a tokenizer in the folder it would be fetched from the network.
         missing = [name for name in ("model.bin", "tokenizer.json") if not (folder / name).is_file()]
         if find_spec("faster_whisper") is None:
@@ -273,6 +273,8 @@ async def _convert(content: bytes, way: str, timeout_seconds: float, named: str 
             answer = await run_child(command, file, timeout_seconds=timeout_seconds, max_bytes=_MAX_ANSWER_BYTES)
         except TimeoutError as error:
             raise ToolFailed("Converting the recording took too long.") from error
+    if way == "whisper" and not answer:
+        raise ToolFailed("The model could not be used: it is damaged, or needs more memory.")
     if answer is None or (way in ("opus", "samples") and not answer):
         raise ToolFailed("The recording is damaged.")
     return answer

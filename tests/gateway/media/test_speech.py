@@ -24,6 +24,7 @@ from gateway.media.speech import (
     offline_recogniser,
     openai_reader,
     openai_recogniser,
+    whisper_recogniser,
 )
 from gateway.messages import Media
 from gateway.store.db.database import Database
@@ -160,6 +161,14 @@ async def test_the_next_engine_takes_over(
     assert (await speech.speak("yellow")).mime == "audio/ogg"
     with pytest.raises(ToolFailed, match=r"could not be transcribed\. whisper-1: The service answered without"):
         await Speech(recognisers=(hearing(service),)).transcribe(recorded("no"), "x.wav")
+
+
+async def test_a_whisper_model_that_cannot_be_loaded_leaves_it_to_the_next_engine(tmp_path: Path, grammar: str) -> None:
+    broken = whisper_recogniser(tmp_path)
+    heard = await Speech(recognisers=(broken, offline_recogniser(grammar))).transcribe(recorded("yellow"), "x.wav")
+    assert (heard.text, heard.engine) == ("yellow", OFFLINE)
+    with pytest.raises(ToolFailed, match="offline\\): The model could not be used"):
+        await Speech(recognisers=(broken,)).transcribe(recorded("yellow"), "x.wav")
 
 
 async def test_an_engine_without_the_voice_speaks_with_its_own(db: Database, files: MediaFiles) -> None:
