@@ -86,12 +86,13 @@ def hide_paths(text: str) -> str:
 
 
 def _blank_code(text: str) -> str:
-    """Return the text with spaces instead of code, so that all else stays where it is."""
+    """Return the text with spaces or zeros instead of code, so that all else stays where it is."""
     at, pieces = 0, []
     for fence in find_fences(text):
         pieces += [text[at : fence.start], _NOT_A_LINE_BREAK.sub(" ", text[fence.start : fence.end])]
         at = fence.end
-    return _INLINE_CODE.sub(lambda code: _NOT_A_LINE_BREAK.sub(" ", code[0]), "".join((*pieces, text[at:])))
+    # No spaces here: a line that begins with code does not begin with what follows.
+    return _INLINE_CODE.sub(lambda code: _NOT_A_LINE_BREAK.sub("\0", code[0]), "".join((*pieces, text[at:])))
 
 
 def _find_in_line(line: str, outside_code: str, at: int) -> Iterator[Naming]:

@@ -48,6 +48,7 @@ def test_a_file_that_is_named_is_taken_out_of_the_text(text: str, path: str) -> 
         "MEDIA:",
         "media:plot.png",
         "Write MEDIA:plot.png to send it",
+        "`Write` MEDIA:plot.png",
         "> MEDIA:plot.png",
         "`MEDIA:plot.png`",
         "``MEDIA:plot.png``",
