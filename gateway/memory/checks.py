@@ -15,6 +15,19 @@ MAX_VALUE_CHARS = 2_000
 _NAMED_SECRET = re.compile(
     r"\b(?:password|passphrase|passwort|api[ _-]?key|secret key|access token|pin code)\b\s*(?:is|:|=|->)\s*\S{4,}", re.I
 )
+# Rules of the scanner that find orders; a command or an address, which others find, may be a fact about somebody.
+_ORDERS = frozenset(
+    {
+        "fake-role",
+        "hidden-unicode",
+        "hide-from-user",
+        "ignore-instructions",
+        "image-leak",
+        "new-identity",
+        "read-prompt",
+        "skip-approval",
+    }
+)
 _STRICTER = (  # than what the scanner lets pass: a fact about somebody says none of this
     (
         "it tells the agent to ignore its instructions",
@@ -61,7 +74,8 @@ def explain_refusal(key: str, value: str, redactor: Redactor) -> str:
     text = f"{key}: {value}"
     if redactor.find(text) or _NAMED_SECRET.search(text):
         return "It looks like a secret. Secrets are not remembered; put them into .env instead."
-    found = [one.reason for one in scan(value)] + [why for why, pattern in _STRICTER if pattern.search(value)]
+    found = [one.reason for one in scan(value) if one.rule in _ORDERS]
+    found += [why for why, pattern in _STRICTER if pattern.search(value)]
     if found:
         return f"It was not saved because {found[0]}. Memories are facts, not instructions."
     return ""
