@@ -89,7 +89,8 @@ class RunStarter:
             address = find_address(tx, job, self.accounts)
         except JobRefused as refused:
             if cron.add_run(tx, job, due_ms, state="skipped", reason=str(refused)):
-                job = replace(job, next_ms=schedule_of(job).next_after(now_ms()))
+                next_ms = schedule_of(job).next_after(now_ms()) if job.status == "active" else None
+                job = replace(job, next_ms=next_ms)
                 text = _describe_failure(job, cron.count_failure(tx, job.id), str(refused))
                 if text:  # there is no chat to tell
                     outbox.notify_operator(tx, text)

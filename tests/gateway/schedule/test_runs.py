@@ -185,6 +185,21 @@ async def test_nowhere_to_deliver_is_told_to_the_operator(stage: Stage) -> None:
     assert f"It runs again {format_time(stage.clock.ms + HOUR, 'UTC')}" in notice.text
 
 
+async def test_of_a_paused_job_nobody_is_told_when_it_runs_again(stage: Stage) -> None:
+    def run_paused(tx: Transaction) -> None:
+        chats.set_home(tx, ACCOUNT, "hall")
+        wish = JobWish(name="N", schedule="every 1h", prompt="x", deliver=ACCOUNT)
+        stage.book.create(tx, AT_TERMINAL, wish)
+        stage.book.pause(tx, AT_TERMINAL, "N")
+        tx.execute("UPDATE chats SET home_ms = NULL")
+        with pytest.raises(JobRefused, match="no home channel"):
+            stage.book.run(tx, AT_TERMINAL, "N")
+
+    await stage.small.db.write(run_paused)
+    (notice,) = await stage.small.db.read(outbox.recent)
+    assert "It will not run again by itself." in notice.text
+
+
 async def test_a_job_whose_owner_lost_access_is_paused(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     roles: dict[str, object] = {"42": "owner", "7": "member"}
     made = make_stage(db, monkeypatch, roles)  # type: ignore[arg-type]
