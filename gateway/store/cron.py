@@ -321,7 +321,8 @@ def read_history(
 
 
 def find_last_run(tx: Transaction, job_id: str) -> JobRun | None:
-    return next(iter(read_history(tx, job_id, limit=1)), None)
+    row = tx.one(f"{_RUNS} WHERE r.job_id = ? ORDER BY r.due_ms DESC LIMIT 1", job_id)
+    return _run(row) if row else None
 
 
 def list_in_trouble(tx: Transaction) -> list[Job]:
