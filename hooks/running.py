@@ -62,18 +62,22 @@ class _Handler:
             self._worker.start()
         worker, timeout = self._worker, self._hook.timeout_seconds
         waiting = asyncio.wrap_future(worker.submit(event, context))
-        try:
-            return await asyncio.wait_for(waiting, timeout + _GRACE_SECONDS)
-        except TimeoutError:
+        done, _ = await asyncio.wait([waiting], timeout=timeout)
+        if not done and worker.is_awaiting:
+            done, _ = await asyncio.wait([waiting], timeout=_GRACE_SECONDS)
+        if not done:
+            waiting.cancel()
             worker.abandon()
             if self._worker is worker:  # another call of this hook may have left it before
                 self._worker = None
-            raise HookFailed(f"took longer than {timeout:g} s") from None
+            raise HookFailed(f"took longer than {timeout:g} s")
+        return waiting.result()
 
 
 class _Worker(threading.Thread):
     def __init__(self, hook: Hook) -> None:
         super().__init__(name=f"hook {hook.name}", daemon=True)
+        self.is_awaiting = False  # a coroutine, which ends by itself at its timeout
         self._hook = hook
         self._handle: Callable[..., Any] | None = None
         self._is_abandoned = False
@@ -122,6 +126,7 @@ class _Worker(threading.Thread):
                 self._handle = _import_handler(self._hook.folder / "handler.py", self._hook.name)
             answer = self._handle(event, context)
             if inspect.isawaitable(answer):
+                self.is_awaiting = True
                 answer = runner.run(_await(answer, self._hook.timeout_seconds))
             future.set_result(answer)
         except TimeoutError:
@@ -131,6 +136,8 @@ class _Worker(threading.Thread):
         except BaseException as error:  # noqa: BLE001  # sys.exit, too
             future.set_exception(HookFailed(_describe(error)))
             return False
+        finally:
+            self.is_awaiting = False
         return True
 
 
