@@ -118,7 +118,7 @@ def check_ripgrep(facts: Facts) -> Iterator[Finding]:
         yield ok("ripgrep is installed, so file searches are fast")
     else:
         yield warn(
-            "ripgrep is not installed, so file searches are slow and look at what .gitignore names",
+            "ripgrep is not installed, so file searches are slow and do not honour .gitignore",
             "apt install ripgrep",
         )
 
