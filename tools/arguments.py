@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from tools.base import BadArguments, ToolContext, ToolOutput
 
@@ -14,12 +14,6 @@ Run = Callable[[str, ToolContext], Awaitable[ToolOutput]]
 
 # Keeps parameters apart from the methods of pydantic's BaseModel (`schema`, `copy`, `json`).
 _PREFIX = "argument_"
-
-
-class FormerName(str):
-    """An older name of a parameter, in its `Annotated`: still taken, but no longer offered to models."""
-
-    __slots__ = ()
 
 
 def parse_object(arguments: str) -> dict[str, Any]:
@@ -62,9 +56,7 @@ def from_signature(function: Callable[..., Awaitable[ToolOutput]], *, name: str)
             whole_name, model = parameter.name, hint
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
-            former = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, FormerName)]
-            taken = AliasChoices(parameter.name, *former) if former else parameter.name
-            fields[_PREFIX + parameter.name] = (hint, Field(default, validation_alias=taken))
+            fields[_PREFIX + parameter.name] = (hint, Field(default, alias=parameter.name))
     model = model or create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
     built = model.model_json_schema()
     built.pop("description", None)  # of the class; models read the docstring of the function

@@ -12,7 +12,6 @@ from pydantic import Field
 from hermes_config.extras import install_line
 from tools.approval.gate import Question
 from tools.approval.hosts import ask_about_addresses
-from tools.arguments import FormerName
 from tools.base import Tool, ToolContext, ToolFailed, absent
 from tools.content import cut_middle
 from tools.provenance import SEARCH, WEB
@@ -48,9 +47,7 @@ def web_search_tool(engines: Sequence[SearchEngine]) -> Tool:
 
     async def web_search(
         query: Annotated[str, Field(description="Search words, as you would type them.", min_length=1)],
-        num_results: Annotated[
-            int, Field(description="How many results to return.", ge=1, le=20), FormerName("max_results")
-        ] = 10,
+        num_results: Annotated[int, Field(description="How many results to return.", ge=1, le=20)] = 10,
     ) -> dict[str, Any]:
         """Search the web. Returns titles, addresses and snippets. Use it for anything recent, or that you are not sure
         about, and name the sources in your answer."""

@@ -237,8 +237,6 @@ async def test_each_engine_is_asked_in_its_own_way(site: LoopbackWeb) -> None:
     assert site.headers[1]["Authorization"] == "Bearer k2"
     assert site.posted[0]["search_queries"] == ["tea & milk"]
     assert site.asked[2] == "/search?format=json&q=tea%20%26%20milk"
-    assert await search(first, max_results=1) == {"engine": first.name, "results": expected}  # the former name
-    assert "max_results" not in json.dumps(web_search_tool([first]).schema)
 
 
 async def test_the_next_engine_is_asked_when_one_fails(site: LoopbackWeb) -> None:
